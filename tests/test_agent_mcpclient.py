@@ -1003,7 +1003,7 @@ def test_servers_are_listed_and_checked(shell, tmp_path):
     about.write_text("says\u202e it otherwise")
     changed = shell.run("servers", "check", "s", code=1)
     assert "changed: echo, new description: says⟨1 unseen character⟩ it otherwise" in changed
-    assert "to agree: periplus servers accept s echo" in changed
+    assert "to accept: periplus servers accept s echo" in changed
     accepted = shell.run("servers", "accept", "s", "echo")
     assert "s: works, " in accepted
     assert "changed" not in accepted

@@ -211,7 +211,7 @@ def test_a_run_sends_its_spans_where_the_user_says_and_only_when_asked(shell):  
     with FakeProvider(*[says("Nothing to do.")] * 5) as fake:
         use(shell, fake, telemetry=True)
         done = shell("run", "again", env=where)  # the collector is gone
-    assert "spans did not reach the collector; the run is not touched by that" in done.err
+    assert "spans did not reach the collector; the run is not affected" in done.err
 
 
 def test_a_tool_that_is_denied_is_a_span_of_its_own():

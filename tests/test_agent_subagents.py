@@ -801,7 +801,7 @@ def test_a_kill_in_the_middle_of_one_is_gone_on_from(shell):
         use(shell, fake)
         done = shell("run", "--resume")
         bodies = fake.bodies()
-    assert "Going on with session s" in done.out
+    assert "Continuing session s" in done.out
     assert "It subtracts." in done.out
     # It went on where it was: its first step was not asked for again.
     assert [sum(message["role"] == "assistant" for message in body["messages"]) for body in bodies[:2]] == [1, 1]

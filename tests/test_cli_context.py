@@ -117,7 +117,14 @@ def test_commands_judge_in_a_bisection(shell):
     early = "import sys; sys.exit(0)"
     assert shell("context", "bisect", "--run", sys.executable, "-c", early).code == 0
     shell.fails(
-        "context", "bisect", "--run", sys.executable, "-c", "import sys; sys.exit(127)", code=2, wrong="is no answer"
+        "context",
+        "bisect",
+        "--run",
+        sys.executable,
+        "-c",
+        "import sys; sys.exit(127)",
+        code=2,
+        wrong="is neither pass nor fail",
     )
 
 

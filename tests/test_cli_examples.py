@@ -82,9 +82,9 @@ def test_what_other_programs_call_a_command_is_none_of_ours():
         (["claim", "--force"], "unrecognized arguments: --force", "See `periplus claim list --help`."),
         (["remember", "-t", "note", "x"], "unrecognized arguments: -t x", "Did you mean --type or --tag? See"),
         (["recall", "x", "-q"], "unrecognized arguments: -q", "See `periplus recall --help`."),
-        (["connect", "codex", "--all"], "either names or --all", "See `periplus connect --help`."),
+        (["connect", "codex", "--all"], "AGENT and --all cannot be combined", "See `periplus connect --help`."),
         (["brief", "x", "--budget", "50"], "at least 100 tokens", "Say --budget 100 or more."),
-        (["log", "--since", "yesterday"], "is no time", "or so long ago: 30m, 2h, 3d, 1w."),
+        (["log", "--since", "yesterday"], "is no time", "or an age: 30m, 2h, 3d, 1w."),
         (["undo", "12"], "unrecognized arguments: 12", "For example `periplus undo --seq 12"),
     ],
 )  # fmt: skip
@@ -183,6 +183,6 @@ def test_a_store_above_is_told_when_one_is_made_below(capsys, tmp_path, monkeypa
     monkeypatch.chdir(below)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert main(["init", "--no-connect"]) == 0
-    assert f"there is a store above, {tmp_path}/.periplus" in capsys.readouterr().err
+    assert f"the parent folder has a store, {tmp_path}/.periplus" in capsys.readouterr().err
     assert main(["init", "--no-connect"]) == 0
     assert capsys.readouterr().err == ""

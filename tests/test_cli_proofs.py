@@ -41,8 +41,8 @@ def test_several_records_in_one_file(store, tmp_path):
 
 def test_what_cannot_be_proved_together(store):
     before = sorted(os.listdir(store.folder))
-    store.fails("prove", "1", "2", code=2, wrong="for several at once --bundle")
-    store.fails("prove", "--bundle", code=2, wrong="give --bundle one or more SEQ")
+    store.fails("prove", "1", "2", code=2, wrong="use --bundle for several")
+    store.fails("prove", "--bundle", code=2, wrong="--bundle takes one or more SEQ")
     store.fails("prove", "1", "--bundle", "--from", "1", "--to", "2", code=2, wrong="and no --to")
     store.fails("prove", "1", "5", "--bundle", code=1, wrong="there is no record 5")
     store.fails("prove", "1", "--bundle", "--from", "5", code=1, wrong="not from 5")
@@ -115,9 +115,7 @@ def test_a_store_that_was_rolled_back_is_told_by_a_head_kept_elsewhere(store, tm
     result = fork.json("verify", head, code=3)
     assert (result.holds, result.here) == (True, "behind")
     assert (
-        fork("verify", head, code=3)
-        .lines[-1]
-        .startswith("Here are only 4 of the 6 records that it speaks of: this store")
+        fork("verify", head, code=3).lines[-1].startswith("Here are only 4 of the 6 records that it covers: this store")
     )
     fill(fork, "Another past", "with as many records", "and one more")
     assert fork.json("verify", head, code=3).here == "differs"
@@ -130,7 +128,7 @@ def test_a_store_that_was_rolled_back_is_told_by_a_head_kept_elsewhere(store, tm
     assert copy.json("log").lineage != store.json("log").lineage
     told = copy("verify", head, code=3).lines
     assert told[0].endswith(", this store's own before it was copied, moved or restored")
-    assert told[-1].startswith("Here are only 4 of the 6 records that it speaks of: this store")
+    assert told[-1].startswith("Here are only 4 of the 6 records that it covers: this store")
     again = other_folder(tmp_path, "again")
     shutil.copytree(copy.folder / ".periplus", again.folder / ".periplus")
     fill(again, "And once more")

@@ -378,7 +378,7 @@ def test_a_project_says_nothing_before_it_is_trusted_and_never_where_a_key_goes(
     assert (plan.oracle, plan.max_steps) == ("touch /tmp/owned", 7)
     (shell.folder / "periplus.toml").write_text("max_steps = 9\n")
     done = shell("run", "x", "--dry-run")
-    assert "changed since it was trusted" in done.err
+    assert "changed since you trusted it" in done.err
     assert "max steps: 200" in done.out
     for line, told in (
         ('model = "evil/m"', "a project cannot set 'model'"),
@@ -592,7 +592,7 @@ def test_a_call_that_no_rule_allows_is_not_said_to_be_allowed_by_one(shell):
     with FakeProvider(says("", ("shell", {"command": "sh check.sh"})), *[says("No.")] * 5) as fake:
         use(shell, fake)
         said = shell("run", "check it", "--allow", "shell(sh)").out
-    assert "what allows such calls" not in said
+    assert "to allow such calls" not in said
     assert (
         "  1 call was denied, because no rule allows them (sh would run a file): run at a terminal, or use --mode autonomous\n"
         in said
@@ -625,7 +625,7 @@ def test_what_stands_in_the_way_before_a_run_is_said_with_what_mends_it(shell):
     assert not (shell.folder / "more.jsonl").exists()
     assert "periplus models list" in shell.fails("run", "x", "--model", "gpt", code=2).err
     kept = shell("models", "key", "opanai", stdin=b"sk-1234567890")  # it may be that of a server
-    assert "No provider is called opanai" in kept.err
+    assert "There is no provider opanai" in kept.err
     assert "anthropic, local, openai" in kept.err
     shell.fails("models", "key", "openai", code=1, wrong="no key of openai is kept")
     with FakeProvider(Failure(404, {"error": {"message": "no such model"}})) as fake:
@@ -707,4 +707,4 @@ def test_ctrl_c_stops_the_check_as_well(shell):
         out = process.communicate(timeout=50)[0].decode()
     assert process.returncode == 130, out
     assert "— aborted" in out
-    assert "sends it back" not in out
+    assert "asks for more work" not in out

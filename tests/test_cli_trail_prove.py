@@ -43,7 +43,7 @@ def test_a_stranger_checks_a_step(sh, tmp_path):
     assert found.value["operands"] == {"target": "tests/test_auth.py", "expected": 3}
     assert found.header["agent"] == "agent-1"
     assert "withheld" in found.header["host"]
-    assert "nobody said of which trail" in sh("verify", "s.proof", cwd=elsewhere).out
+    assert "its trail is unknown" in sh("verify", "s.proof", cwd=elsewhere).out
     wrong = sh("verify", "s.proof", "--trail-digest", "0" * 64, cwd=elsewhere, code=3)
     assert wrong.out == f"does not hold: it is of another trail, with digest {digest}\n"
     assert not sh.json("verify", "s.proof", "--key", "11" * 32, cwd=elsewhere, code=3).holds

@@ -102,7 +102,7 @@ def test_who_lost_it_has_it_again_with_the_next_sync(team):
     shells, lineage, one = team
     ada, bob, carol = shells.values()
     told = ada("sync", "--with", "../bob", "--dry-run")
-    assert "would be written again" in told.out
+    assert "would be rewritten" in told.out
     assert TEXTS[1] not in said(ada, lineage)
     done = json.loads(ada("sync", "--with", "../bob", "--json").out)
     assert done["returned"] == 3
@@ -321,7 +321,7 @@ def test_what_came_back_and_is_lost_again_comes_back_again(team):
             damage(ada, lineage, seq)
         assert "its content is lost" in ada("doctor", "--repair").out
         assert TEXTS[4] in ada("show", one).out
-    assert "would be written again" in ada("sync", "--with", "../bob", "--dry-run").out
+    assert "would be rewritten" in ada("sync", "--with", "../bob", "--dry-run").out
     ada("sync", "--with", "../bob")
     assert "written again" not in ada("sync", "--with", "../bob", "--dry-run").out
     check_whole(shells, lineage, "ada", "bob")
@@ -363,7 +363,7 @@ def test_who_gives_a_redaction_to_a_store_hears_what_is_still_to_do_there(tmp_pa
     ada, bob = shells.values()
     ada("redact", "--secret-file", "-", "--reason", "a secret", stdin=TEXTS[4])
     done = ada("sync", "--with", "../bob")
-    assert "the entity files there follow with the next command there" in done.out
+    assert "the next command there updates its entity files" in done.out
     assert TEXTS[4] not in said(bob, lineage)
     bob("status")
     assert TEXTS[4].encode() not in b"".join(files(bob).values())

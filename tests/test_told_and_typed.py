@@ -39,7 +39,7 @@ def test_to_remove_a_store_that_was_made_below_another_removes_that_one(shop):
     below = shop.folder / "src"
     git(below, "init", "-q")
     said = shop("init", cwd=below).err
-    assert f"there is a store above, {shop.folder}/.periplus" in said
+    assert f"the parent folder has a store, {shop.folder}/.periplus" in said
     typed(re.search(r"rm -r .*$", said, re.MULTILINE)[0], shop, below)
     assert not (below / ".periplus").exists()
     assert (shop.folder / ".periplus" / "config.toml").exists()

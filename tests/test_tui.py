@@ -245,7 +245,7 @@ def test_a_session_is_put_aside_by_the_shell_and_keys_are_no_words(shell, termin
         assert fake.bodies()[0]["messages"][-1]["content"].endswith("hello")
         assert "\\u001a" not in json.dumps(fake.bodies()[0]["messages"])
         window.press("C-d")
-        window.wait_for("is kept: periplus run --session")
+        window.wait_for("To continue this session: periplus run --session")
 
 
 @pytest.mark.slow
@@ -390,7 +390,7 @@ def test_what_was_said_to_a_killed_turn_is_heard_by_the_next_process(shell, is_a
         else:
             said = shell("run", "--resume", "night", "and now?").out
             told = [
-                "which was cut off",
+                "which was interrupted",
                 "Passing on what was said meanwhile: use the other file",
                 "Not that one.",
                 "Yes.",
@@ -491,7 +491,7 @@ def test_a_session_to_go_on_with_is_picked_from_a_list(shell, terminal):
     with FakeProvider(says("Gone on."), says("Again.")) as fake:
         use(shell, fake)
         window = terminal("run", "--resume")
-        window.wait_for("Which one? (a number; 1 without one)")
+        window.wait_for("Which one? (a number; default: 1)")
         assert re.search(r"1\. second .*\n +2\. first ", window.screen())
         window.type("2")
         window.wait_for("list commands")

@@ -182,7 +182,7 @@ def test_what_is_left_is_read_and_saved_and_completed(made, tmp_path, kind, inde
     assert "--damaged" in refused.err
     assert f"`periplus doctor --repair --from {shell.folder / 'left.zip'}`" in refused.err
     assert not other.exists()
-    assert "nothing was made of it" in shell("import", "left.zip", other, "--damaged", "--dry-run", code=3).out
+    assert "nothing was created" in shell("import", "left.zip", other, "--damaged", "--dry-run", code=3).out
     assert not other.exists()
     assert told_ranges(shell.json("import", "left.zip", other, "--damaged", code=3)) == missing
     found = shell.json("doctor", cwd=other, code=3)
