@@ -211,7 +211,7 @@ WRONG = {
         (["--provider", "anthropic"], 2, "there is no key for anthropic"),
         (["--provider", "local", "--no-test"], 2, "no model is given"),
     ],
-    "models list": [(["--ask", "nobody"], 2, "there is no provider")],
+    "models list": [(["--ask", "nobody"], 2, "unknown provider")],
     "models key": [([], 2, "required: PROVIDER"), (["Big Co"], 2, "is not a valid provider name")],
     "servers list": [(["x"], 2, "unrecognized arguments")],
     "servers check": [(["nobody"], 1, "there is no server 'nobody'")],
