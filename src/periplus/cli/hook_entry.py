@@ -98,7 +98,7 @@ def tell_hook(words: Sequence[str]) -> None:
             if os.environ.get("PERIPLUS_HOOKS", "").lower() in ("off", "0", "no"):
                 return
             if call.unknown:
-                _note_once(call, folder, f"unknown options were passed over: {call.unknown}")
+                _note_once(call, folder, f"unknown options were ignored: {call.unknown}")
             _tell(call)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -257,10 +257,10 @@ def _document(data: bytes) -> dict[str, Any]:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise FormatError(
-            f"standard input is no JSON document ({len(data):,} bytes): {type(error).__name__}"
+            f"standard input is not a JSON document ({len(data):,} bytes): {type(error).__name__}"
         ) from error
     if not isinstance(found, dict):
-        raise FormatError("standard input is no JSON object")
+        raise FormatError("standard input is not a JSON object")
     return found
 
 
@@ -358,7 +358,7 @@ def _forget_told(call: _Call, root: str, event: HookEvent) -> None:
     try:
         Told(os.path.join(root, "hooks"), event.agent, event.session, event.sub).forget()
     except OSError as error:
-        _note(call, root, f"what was told may not be told again: {error}")
+        _note(call, root, f"the record of shown facts could not be written: {error}")
 
 
 def _client() -> str:

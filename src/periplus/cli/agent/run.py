@@ -408,9 +408,7 @@ def _picked(face: Face, found: list[StoredSession]) -> str:
     from periplus.tui.conversation import session_row
 
     if not found:
-        raise NotFoundError(
-            "there is no session of the agent", safe="Nothing was run.", mend='Start one: periplus run "…"'
-        )
+        raise NotFoundError("the agent has no sessions", safe="Nothing was run.", mend='Start one: periplus run "…"')
     more, found = len(found) - _LISTED, found[:_LISTED]
     usual = next((at for at, one in enumerate(found, 1) if one.is_interrupted), 1)
     for at, one in enumerate(found, 1):

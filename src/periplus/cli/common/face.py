@@ -285,11 +285,11 @@ class Face:
         if count:
             what = "1 entity that was" if count == 1 else f"{count:,} entities that were"
             if journal.damage is None and journal.durable_end() < journal.end().next_seq - 1:
-                self.stderr.write(f"periplus: {what} written last cannot be searched yet: it is not known to be on the disk, as where who wrote it was stopped.\n"
-                                  "The next write brings it up; `periplus show ID` has them now.\n")  # fmt: skip
+                self.stderr.write(f"periplus: {what} written last cannot be searched yet: the write may not be on disk, because its process was stopped.\n"
+                                  "The next write completes it; `periplus show ID` works now.\n")  # fmt: skip
                 return
-            self.stderr.write(f"periplus: {what} written just now cannot be searched yet: another process is bringing the index up.\n"
-                              "What is shown is right. Repeat the command in a moment; `periplus show ID` has them now.\n")  # fmt: skip
+            self.stderr.write(f"periplus: {what} written just now cannot be searched yet: another process is updating the index.\n"
+                              "The results shown are correct. Repeat the command in a moment; `periplus show ID` works now.\n")  # fmt: skip
 
     @property
     def damage(self) -> Exception | None:

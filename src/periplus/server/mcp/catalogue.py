@@ -99,29 +99,27 @@ TOOLS: Final[tuple[Tool, ...]] = (
         RecallArguments, _reading("run_recall"), is_read_only=True, is_idempotent=True,
     ),
     Tool(
-        "show", "Show one thing whole",
+        "show", "Show one entity or trail",
         "One entity with all its fields and its history, or an earlier session's trail with its steps (page with `offset`; TRAIL#N is "
         "one step with all that it says).",
         ShowArguments, _reading("run_show"), is_read_only=True, is_idempotent=True,
     ),
     Tool(
-        "remember", "Write something down",
-        "Write down what the next one who works here has to know: a decision and why, a rule (constraint), a trap and what to do, "
+        "remember", "Save something to memory",
+        "Save what the next one who works here has to know: a decision and why, a rule (constraint), a trap and what to do, "
         "a lesson on how things are done here, a note. One thing a call, in a sentence or a few, with `about` for the code that it is about. "
-        "What is known already in the same words is not written again; what says almost the same is pointed out. Secrets are refused.",
+        "Text that is known already is not written again; similar entities are listed. Secrets are refused.",
         RememberArguments, _writing("run_remember"), is_idempotent=True,
     ),
     Tool(
-        "revise", "Change what is remembered",
-        "Change what memory says, when it is outdated, settled or wrong: bring into another state (a trap resolved, a decision accepted or "
-        "rejected), say it anew or merge several (the old is superseded, never erased), split, set fields, relate to another, or confirm that it "
+        "revise", "Change memory",
+        "Change what memory says, when it is outdated, settled or wrong: change the state (a trap resolved, a decision accepted or rejected), replace or merge entities (the old ones are superseded, never erased), split, set fields, relate to another, or confirm that it "
         "still holds. All of it can be undone by `periplus undo`.",
         ReviseArguments, _writing("run_revise"), is_destructive=True,
     ),
     Tool(
-        "claim", "Say what you work on",
-        "Who works here now and holds which paths (list); claim the paths that you are about to change, so that no other agent does at the "
-        "same time (take); let go (release). A claim is refused where somebody else's overlaps it, with who and until when. It "
+        "claim", "Claim paths to work on",
+        "Who works here now and holds which paths (list); claim the paths that you are about to change, so that no other agent changes them at the same time (take); release claims (release). A claim is refused where somebody else's overlaps it, with who and until when. It "
         "is renewed by what you do and ends with your session.",
         ClaimArguments, _writing("run_claim"),
     ),

@@ -41,12 +41,11 @@ Name = Annotated[str, Meta(max_length=200)]
 Ids = Annotated[tuple[Name, ...], Meta(max_length=100)]
 Budget = Annotated[
     int,
-    Meta(ge=BUDGET_MIN, le=BUDGET_MAX, description="At most this many tokens of answer. What is left out is counted, "
-         "with the call that shows it."),
+    Meta(ge=BUDGET_MIN, le=BUDGET_MAX, description="At most this many tokens of answer. The rest is counted, with the call that shows it."),
 ]  # fmt: skip
 Paths = tuple[Annotated[str, Meta(max_length=500)], ...]
 Key = Annotated[
-    str, Meta(max_length=200, description="Your own key for this write: repeated with it, it is written once.")
+    str, Meta(max_length=200, description="Your own key for this write: a repeated call with it is written once.")
 ]
 
 
@@ -58,14 +57,13 @@ class BriefArguments(_Arguments, frozen=True):
     task: Annotated[str, Meta(max_length=8_000, description="What you are about to do, in a sentence.")] = ""
     paths: Annotated[
         Paths,
-        Meta(max_length=200, description="Files or folders that you are about to change, from the project's folder: whose "
-             "they are now, and which rules and traps are about them."),
+        Meta(max_length=200, description="Files or folders that you are about to change, relative to the project: the answer says who claims them and which rules and traps apply."),
     ] = ()  # fmt: skip
     since: Annotated[
         str,
         Meta(
             max_length=200,
-            description="What others changed since this time (or 2h, 3d, 1w ago), record or session, too.",
+            description="Also list what others changed since this time (or 2h, 3d, 1w), record or session.",
         ),
     ] = ""
     budget: Budget = 3_000
@@ -79,41 +77,42 @@ class RecallArguments(_Arguments, frozen=True):
         tuple[Annotated[str, Meta(max_length=40)], ...],
         Meta(
             max_length=20,
-            description="Only these: decision, constraint, trap, lesson, note, plan, step, handoff, trail (an earlier session), "
+            description="Only these types: decision, constraint, trap, lesson, note, plan, step, handoff, trail (an earlier session), "
             "or a type that this project declares.",
         ),
     ] = ()
     kinds: Annotated[
         tuple[Literal["prompt", "answer", "command", "commit", "session"], ...],
-        Meta(max_length=5, description="Of earlier sessions and git history, only these."),
+        Meta(max_length=5, description="Only these parts of earlier sessions and git history."),
     ] = ()
-    tag: Annotated[str, Meta(max_length=200, description="Only what has this tag.")] = ""
-    author: Annotated[str, Meta(max_length=200, description="Only what this person or agent wrote.")] = ""
-    path: Annotated[str, Meta(max_length=500, description="Only what touched this path.")] = ""
+    tag: Annotated[str, Meta(max_length=200, description="Only entities with this tag.")] = ""
+    author: Annotated[str, Meta(max_length=200, description="Only entries by this person or agent.")] = ""
+    path: Annotated[str, Meta(max_length=500, description="Only entries about this path.")] = ""
     since: Annotated[
-        str, Meta(max_length=40, description="Only what is not older: a date, an RFC 3339 time, or 2h, 3d, 1w ago.")
+        str, Meta(max_length=40, description="Only newer entries: a date, an RFC 3339 time, or an age (2h, 3d, 1w).")
     ] = ""
-    ended: Annotated[bool, Meta(description="Superseded, resolved and expired ones too.")] = False
+    ended: Annotated[bool, Meta(description="Include superseded, resolved and expired entries.")] = False
     limit: Annotated[int, Meta(ge=1, le=100)] = 10
-    offset: Annotated[int, Meta(ge=0, le=100_000, description="Leave out the first N: the next page.")] = 0
+    offset: Annotated[int, Meta(ge=0, le=100_000, description="Skip the first N, to get the next page.")] = 0
     budget: Budget = 2_000
 
 
 class ShowArguments(_Arguments, frozen=True):
     id: Annotated[
         str,
-        Meta(min_length=1, max_length=300, description="An id or its unique beginning; TRAIL#N for step N of a session's trail; "
+        Meta(min_length=1, max_length=300, description="An id or a unique prefix of it; TRAIL#N for step N of a session's trail; "
              "or a periplus:// address."),
     ]  # fmt: skip
     offset: Annotated[
-        int, Meta(ge=0, le=10_000_000, description="Of a long answer, leave out the first N entries: the next page.")
+        int, Meta(ge=0, le=10_000_000, description="Skip the first N entries of a long answer, to get the next page.")
     ] = 0
     budget: Budget = 3_000
 
 
 class RememberArguments(_Arguments, frozen=True):
     text: Annotated[
-        str, Meta(min_length=1, max_length=8_000, description="What is to be known, so that a stranger understands it.")
+        str,
+        Meta(min_length=1, max_length=8_000, description="The fact to save, worded so that a stranger understands it."),
     ]
     type: Annotated[
         str,
@@ -128,38 +127,38 @@ class RememberArguments(_Arguments, frozen=True):
         Meta(max_length=100, description="What it is about: FILE, FILE:10-20 or FILE:SYMBOL, from the project's folder, or an id. When that code changes, "
              "the memory is shown as stale."),
     ] = ()  # fmt: skip
-    tags: Annotated[tuple[Name, ...], Meta(max_length=100, description="Words to find it by.")] = ()
-    rationale: Annotated[str, Meta(max_length=8_000, description="Of a decision: why.")] = ""
+    tags: Annotated[tuple[Name, ...], Meta(max_length=100, description="Tags to find it by.")] = ()
+    rationale: Annotated[str, Meta(max_length=8_000, description="For a decision: the reason.")] = ""
     alternatives: Annotated[
-        tuple[Words, ...], Meta(max_length=100, description="Of a decision: what was not chosen.")
+        tuple[Words, ...], Meta(max_length=100, description="For a decision: alternatives that were not chosen.")
     ] = ()
-    severity: Annotated[Literal["", "low", "medium", "high", "critical"], Meta(description="Of a trap.")] = ""
-    remedy: Annotated[str, Meta(max_length=8_000, description="Of a trap: what to do.")] = ""
+    severity: Annotated[Literal["", "low", "medium", "high", "critical"], Meta(description="For a trap.")] = ""
+    remedy: Annotated[str, Meta(max_length=8_000, description="For a trap: what to do.")] = ""
     check: Annotated[
         str,
-        Meta(max_length=8_000, description="Of a constraint or trap: a shell command that fails where it is broken."),
+        Meta(max_length=8_000, description="For a constraint or trap: a shell command that fails if it is violated."),
     ] = ""
-    expires: Annotated[str, Meta(max_length=40, description="Of a note: a date, or an RFC 3339 time.")] = ""
+    expires: Annotated[
+        str, Meta(max_length=40, description="For a note: when it expires, a date or an RFC 3339 time.")
+    ] = ""
     evidence: Annotated[
         tuple[Annotated[str, Meta(max_length=300)], ...],
-        Meta(max_length=100, description="Where it shows: record:SEQ, step:TRAIL#N or commit:ID."),
+        Meta(max_length=100, description="Its evidence: record:SEQ, step:TRAIL#N or commit:ID."),
     ] = ()
     fields: Annotated[
         dict[str, Any],
         Meta(max_length=50, description="Fields of a type that this project declares."),
     ] = msgspec.field(default_factory=dict)
     confidence: Annotated[int, Meta(ge=0, le=100, description="How sure you are.")] = 100
-    supersedes: Annotated[Ids, Meta(description="Ids of what this replaces.")] = ()
+    supersedes: Annotated[Ids, Meta(description="Ids of entities that this replaces.")] = ()
     key: Key = ""
 
 
 class ReviseArguments(_Arguments, frozen=True):
-    ids: Annotated[Ids, Meta(min_length=1, description="Ids, or unique beginnings of them.")]
+    ids: Annotated[Ids, Meta(min_length=1, description="Ids, or unique prefixes of them.")]
     action: Annotated[
         Literal["state", "replace", "split", "set", "link", "confirm"],
-        Meta(description="state: bring into a state. replace: say `text` in place of these (of several: merged). split: say each "
-             "of `texts` in place of one. set: set `fields`. link: relate to `target`. confirm: it still holds; anchor "
-             "it to the code as it is now."),
+        Meta(description="state: change the state. replace: replace these by `text` (several are merged). split: replace one by each of `texts`. set: set `fields`. link: relate to `target`. confirm: it still holds; anchor it to the current code."),
     ]  # fmt: skip
     state: Annotated[
         str,
@@ -184,7 +183,7 @@ class ReviseArguments(_Arguments, frozen=True):
 class ClaimArguments(_Arguments, frozen=True):
     action: Annotated[
         Literal["list", "take", "release"],
-        Meta(description="list: who works here now and holds what. take: claim `paths`. release: let go of `ids`, or of all your own."),
+        Meta(description="list: who works here now, and all claims. take: claim `paths`. release: release `ids`, or all your claims."),
     ] = "list"  # fmt: skip
     paths: Annotated[
         Paths,
@@ -192,10 +191,12 @@ class ClaimArguments(_Arguments, frozen=True):
             max_length=100, description="Files, folders, globs (src/**/*.py) or FILE:SYMBOL, from the project's folder."
         ),
     ] = ()
-    text: Annotated[str, Meta(max_length=2_000, description="What for; others read it when they are refused.")] = ""
-    shared: Annotated[bool, Meta(description="Let others share it; only an exclusive claim is then refused.")] = False
-    minutes: Annotated[int, Meta(ge=1, le=10_080, description="How long it holds without a sign of life.")] = 120
-    ids: Annotated[Ids, Meta(description="Claims to let go of.")] = ()
+    text: Annotated[str, Meta(max_length=2_000, description="The purpose; others read it when they are refused.")] = ""
+    shared: Annotated[bool, Meta(description="Share the claim; only an exclusive claim of others is then refused.")] = (
+        False
+    )
+    minutes: Annotated[int, Meta(ge=1, le=10_080, description="How long it lasts without activity of yours.")] = 120
+    ids: Annotated[Ids, Meta(description="Claims to release.")] = ()
     budget: Budget = 1_500
     key: Key = ""
 
@@ -204,9 +205,9 @@ class NewStepArgument(_Arguments, frozen=True):
     text: Annotated[str, Meta(min_length=1, max_length=8_000)]
     after: Annotated[
         tuple[int | Name, ...],
-        Meta(max_length=100, description="What has to be done first: numbers of steps of this call (from 1), or ids."),
+        Meta(max_length=100, description="Steps that have to be done first: numbers in this call (from 1), or ids."),
     ] = ()
-    paths: Annotated[Paths, Meta(max_length=100, description="What it will change; claimed with the step.")] = ()
+    paths: Annotated[Paths, Meta(max_length=100, description="Paths that it will change; claimed with the step.")] = ()
     priority: Annotated[int, Meta(ge=0, le=100)] = 50
 
 
@@ -218,7 +219,7 @@ class PlanArguments(_Arguments, frozen=True):
              "`ids` of steps or plans."),
     ] = "list"  # fmt: skip
     plan: Annotated[str, Meta(max_length=200, description="The id of a plan.")] = ""
-    text: Annotated[str, Meta(max_length=8_000, description="For make: what is to be reached.")] = ""
+    text: Annotated[str, Meta(max_length=8_000, description="For make: the goal.")] = ""
     rationale: Annotated[str, Meta(max_length=8_000, description="For make: why.")] = ""
     steps: Annotated[tuple[NewStepArgument, ...], Meta(max_length=200, description="For make and add.")] = ()
     ids: Annotated[Ids, Meta(description="Steps or plans.")] = ()
@@ -230,15 +231,12 @@ class PlanArguments(_Arguments, frozen=True):
 class MessageArguments(_Arguments, frozen=True):
     action: Annotated[
         Literal["inbox", "send", "answer", "read", "handoff", "accept", "close"],
-        Meta(description="inbox: your mail and what was passed on. send: `text` to `to`. answer: `text` to the message `id`. "
-             "read: the message `id` with its thread. handoff: pass on the state of work. accept, close: the handoff `id`."),
+        Meta(description="inbox: your mail and open handoffs. send: `text` to `to`. answer: `text` to the message `id`. read: the message `id` with its thread. handoff: hand over the state of work. accept, close: the handoff `id`."),
     ] = "inbox"  # fmt: skip
     id: Annotated[str, Meta(max_length=200, description="A message or a handoff.")] = ""
-    to: Annotated[
-        str, Meta(max_length=100, description="Who it is for; a handoff without it is for whoever comes next.")
-    ] = ""
+    to: Annotated[str, Meta(max_length=100, description="The recipient; a handoff without one is for anybody.")] = ""
     text: Annotated[
-        str, Meta(max_length=8_000, description="The message; of a handoff what was done and where it stands.")
+        str, Meta(max_length=8_000, description="The message; for a handoff, what was done and the state of the work.")
     ] = ""
     ref: Annotated[str, Meta(max_length=200, description="For send: the id of what it is about.")] = ""
     needs_answer: Annotated[bool, Meta(description="For send.")] = False

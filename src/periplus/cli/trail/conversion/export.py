@@ -90,7 +90,7 @@ def _source(found: TrailFile, store: ObjectReader | None) -> ExportSource:
 
     def read(sha256: bytes) -> bytes:
         if store is None:
-            raise NotFoundError("no store at hand")
+            raise NotFoundError("no store here")
         return store.get(sha256)
 
     readers = trail_readers(found)
