@@ -43,7 +43,7 @@ def test_every_type_state_transition_cascade_and_field_stands_in_the_reference_o
         assert f"| [{row.name}](#{row.name}) | `{row.prefix}` | {row.meaning} |" in text
         for state, following in row.transitions.items():
             assert re.search(
-                rf"^\| {state}( \(the first\))?( \(an end\))? \| {', '.join(sorted(following)) or '–'} \|$",
+                rf"^\| {state}( \(initial\))?( \(final\))? \| {', '.join(sorted(following)) or '–'} \|$",
                 part,
                 re.MULTILINE,
             )
