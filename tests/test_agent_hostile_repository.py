@@ -312,7 +312,7 @@ def test_links_in_the_place_of_what_is_believed_are_not_followed(trap, way):
         trap.run("x")
         trap.shell("trust", "give")
         done = trap.run("x", "--dry-run", code=2)
-        assert "periplus.toml is no file" in done.err
+        assert "periplus.toml is not a file" in done.err
         shutil.move(trap.folder / ".periplus", trap.folder / "moved")
         (trap.folder / ".periplus").symlink_to(target)
         refused = trap.shell.start("run", "x", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

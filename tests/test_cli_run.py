@@ -416,7 +416,7 @@ def test_a_wrong_rule_is_told_by_the_option_and_as_it_was_typed(shell, option):
         ("max_steps = 0\n", "from 1 to"),
         ("mode = 'wild'\n", "ask, default, autonomous"),
         ("network = 1\n", "true or false"),
-        ("rules = ['run all']\n", "no rule of permission"),
+        ("rules = ['run all']\n", "not a permission rule"),
         ("[providers.x]\nkind = 'smoke'\nbase_url = 'https://x'\n", "providers.x"),
         ("[search]\naddres = 'https://x.example/{query}'\n", "search: Object"),
         ("= nonsense", "not valid TOML"),
@@ -605,7 +605,7 @@ def test_a_rule_that_counts_for_nothing_is_told(shell):
         done = shell("run", "look", "--deny", "Bash(rm)", "--deny", "web_fetch(evil.example)", "--deny", "shell(rm)")
     assert "The rule “deny Bash(rm)” has no effect: there is no tool Bash here. Did you mean shell?" in done.out
     assert "The rule “deny web_fetch(evil.example)” has no effect: web_fetch takes no path." in done.out
-    assert done.out.count("counts for nothing") == 2
+    assert done.out.count("has no effect") == 2
 
 
 def test_what_stands_in_the_way_before_a_run_is_said_with_what_mends_it(shell):
