@@ -1,6 +1,6 @@
-/* The canonical JSON of periplus.base.canonical, for the values that need no closer look: containers of exact types, keys
- * in ASCII, integers within ±(2^53 - 1), at most DEPTH_MAX levels. What this writes is what the plain form writes; whatever
- * is not so plain it leaves to that.
+/* The canonical JSON of periplus.base.canonical, for common values: containers of exact types, keys
+ * in ASCII, integers within ±(2^53 - 1), at most DEPTH_MAX levels. The output equals that of the Python form, which handles
+ * all other values.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -46,7 +46,7 @@ is_ascii_text(PyObject *value)
     return PyUnicode_IS_ASCII(value);
 }
 
-/* With what JSON must escape escaped, in at most six times the size: as msgspec and orjson do it. */
+/* Escape what JSON requires, in at most six times the size, like msgspec and orjson. */
 static char *
 put_escaped(char *out, const char *text, Py_ssize_t size)
 {
@@ -193,7 +193,7 @@ put_container(Buffer *out, PyObject *value, int depth)
     return put_literal(out, count ? "]" : "[]", count ? 1 : 2);
 }
 
-/* The canonical text of a plain container; NULL, without an exception, where it takes a closer look. */
+/* The canonical text of a common container; NULL, without an exception, for other values. */
 static PyObject *
 canonical_of(PyObject *value)
 {

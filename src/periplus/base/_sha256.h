@@ -1,5 +1,5 @@
-/* SHA-256 (FIPS 180-4) of short byte strings, without the cost of making a hash object for each. On x86 processors that
- * have them the SHA instructions are used, elsewhere plain C; tests compare both with hashlib.
+/* SHA-256 (FIPS 180-4) of short byte strings, without a hash object for each. Uses the SHA instructions of x86 processors
+ * that have them, elsewhere plain C; tests compare both with hashlib.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -59,7 +59,7 @@ blocks_plain(uint32_t state[8], const uint8_t *data, size_t count)
 #include <cpuid.h>
 #include <immintrin.h>
 
-/* The instructions keep the state as ABEF and CDGH and do two rounds each; the message words go round in four registers. */
+/* The instructions keep the state as ABEF and CDGH and do two rounds each; the message words rotate through four registers. */
 __attribute__((target("sha,sse4.1,ssse3"))) static void
 blocks_instructions(uint32_t state[8], const uint8_t *data, size_t count)
 {

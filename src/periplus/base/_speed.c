@@ -1,5 +1,4 @@
-/* What periplus.base.speed has in Python, in C where an installation can build it: the same functions, the same results.
- */
+/* The functions of periplus.base.speed in C, built where the installation can: the same results as in Python. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
@@ -53,7 +52,7 @@ sha256_joined(PyObject *Py_UNUSED(module), PyObject *pieces)
     return end(&hash);
 }
 
-/* As sha256_joined of first, then each of the items after the hash before it. */
+/* Chain of hashes: each is the SHA-256 of the prefix, the hash before it and an item. Gives the last one. */
 static PyObject *
 sha256_chained(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
 {
@@ -87,7 +86,7 @@ put_u64(uint8_t out[8], uint64_t number)
     }
 }
 
-/* The hash of each of the contents behind its salt, HMAC(key, its number); of the key, the two blocks of RFC 2104. */
+/* The hash of each content after its salt, HMAC(key, its number); the key is given as the two blocks of RFC 2104. */
 static PyObject *
 sha256_salted(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
 {
@@ -155,7 +154,7 @@ sha256_nodes(PyObject *Py_UNUSED(module), PyObject *children)
     return nodes;
 }
 
-/* Whether the digits that stand there are those of the hash's first bytes, two for each. */
+/* Test that the text has the hexadecimal digits of the first bytes of the hash. */
 static int
 are_digits_of(const uint8_t *hash, const char *digits, Py_ssize_t count)
 {
@@ -169,7 +168,8 @@ are_digits_of(const uint8_t *hash, const char *digits, Py_ssize_t count)
 
 #define SUM_DIGITS 16
 
-/* The leaf hashes (RFC 9162) of sealed lines up to the first that is none: text, before, digits of its leaf hash, after. */
+/* The leaf hashes (RFC 9162) of sealed lines, up to the first other line. A sealed line: text, before, digits of its leaf
+ * hash, after. */
 static PyObject *
 sealed_leaves(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
 {
@@ -233,7 +233,7 @@ use_instructions(PyObject *Py_UNUSED(module), PyObject *wanted)
     return PyBool_FromLong(blocks != blocks_plain);
 }
 
-/* Whether the value can be left out of what the collector looks at: CPython's own rule for tuples. */
+/* Test that the garbage collector need not track the value: CPython's own rule for tuples. */
 static int
 is_plain(PyObject *value)
 {
@@ -252,8 +252,8 @@ is_plain(PyObject *value)
     return !(PyObject_IS_GC(value) && PyObject_GC_IsTracked(value));
 }
 
-/* An instance of a subclass of tuple that adds no fields of its own, which is what a NamedTuple is. One whose values
- * cannot be part of a cycle is no more work for the collector: a decoded trail has millions of them. */
+/* An instance of a NamedTuple, a subclass of tuple without fields of its own. The garbage collector does not track one
+ * whose values cannot be part of a cycle: a decoded trail has millions of them. */
 static PyObject *
 record(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
 {
@@ -281,14 +281,14 @@ record(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count
     return made;
 }
 
-/* Which of up to 64 needles stand in a text, in one pass over it: the first three characters of each are in three tables
- * of bits, a bit a needle, and only where all three agree the rest is compared. The plan of a search is the struct. */
+/* Search for up to 64 needles in one pass over a text: three tables hold a bit per needle for its first three characters,
+ * and the rest is compared only where all three match. The struct is the plan of a search. */
 #define NEEDLES_MAX 64
 #define NEEDLE_CHARS_MAX 16
 
 typedef struct {
     uint64_t starts[3][256];
-    uint64_t folded; /* needles that stand in any case; only ASCII letters have one */
+    uint64_t folded; /* needles in either case of ASCII letters */
     uint8_t lengths[NEEDLES_MAX];
     char needles[NEEDLES_MAX][NEEDLE_CHARS_MAX];
 } Plan;
@@ -360,12 +360,12 @@ needle_plan(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t 
         return found;                                                                                                   \
     }
 #define BYTE_AT(at) (text[at])
-#define NARROW_AT(at) (text[at] < 256 ? (uint8_t)text[at] : 0xFF) /* which is in no needle */
+#define NARROW_AT(at) (text[at] < 256 ? (uint8_t)text[at] : 0xFF) /* 0xFF is in no needle */
 LOOK(Py_UCS1, BYTE_AT)
 LOOK(Py_UCS2, NARROW_AT)
 LOOK(Py_UCS4, NARROW_AT)
 
-/* A bit for each needle of the plan that stands in the text. */
+/* A bit for each needle of the plan, set where it occurs in the text. */
 static PyObject *
 needles_in(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
 {

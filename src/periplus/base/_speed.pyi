@@ -4,11 +4,11 @@ from typing import Any, TypeVar
 
 _T = TypeVar("_T", bound=tuple[Any, ...])
 
-# Of whole loops over the bytes of a trail None says that something is odd and the caller's own loop has to do it.
-# check_entries: where the entries end, their forms, and where the content of each begins, as u64 of this machine.
-# take_steps: up to count steps, fewer where the next is odd, and where the steps, times, sources and source stand behind them.
-# sound_steps: how many entries the steps use.
-# hash_steps: where the steps end, the root over their leaves (RFC 9162), and the last receipt.
+# Loops over the bytes of a trail return None for irregular data: then the caller runs its own loop.
+# check_entries: the end of the entries, their forms, and the start of each content, as native u64.
+# take_steps: up to count steps, fewer before an irregular one, and the positions of steps, times, sources and source after them.
+# sound_steps: the number of entries that the steps use.
+# hash_steps: the end of the steps, the root over their leaves (RFC 9162), and the last receipt.
 
 def check_entries(
     data: bytes, start: int, end: int, count: int, is_redacted: bool, /

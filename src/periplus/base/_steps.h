@@ -1,5 +1,6 @@
-/* The steps of a trail judged, and made into Python's objects (docs/formats/trail.md, Steps), a part of _speed.c. What is made has been checked, but nothing here
- * trusts that: each read has its bound, and a step in which anything is odd or new is left to the loop in Python. */
+/* Checks of a trail's steps, and their conversion to Python objects (docs/formats/trail.md, Steps); part of _speed.c. The
+ * steps were checked before, but nothing here relies on that: each read is bounded, and an irregular or unknown step is left
+ * to the loop in Python. */
 
 #define FIELDS 11 /* of periplus.trail.model.Step, in their order */
 enum { CODE, OPERANDS, OUTCOME, EXIT_CODE, ERROR_TEXT, RESULT, RESULT_SIZE, NOTE, DELTA, DURATION, SOURCE };
@@ -8,7 +9,7 @@ enum { CODE, OPERANDS, OUTCOME, EXIT_CODE, ERROR_TEXT, RESULT, RESULT_SIZE, NOTE
 typedef struct {
     const uint8_t *data, *forms, *most;
     const uint64_t *contents;
-    uint64_t *keys; /* of the values that are held: the number of the entry, and 1 */
+    uint64_t *keys; /* of the cached values: the number of the entry, and 1 */
     size_t end, entries, mask;
     PyTypeObject *kind;
     PyObject *outcomes, *values, *value_of;
@@ -76,7 +77,7 @@ operand(Reading *in, size_t stop, size_t *at)
     }
 }
 
-/* What stands behind the operands; 0 where it is odd, or with an error. */
+/* Read the part after the operands; 0 for irregular data, or with an error. */
 static int
 read_tail(Reading *in, size_t stop, size_t *at, uint8_t meta, PyObject **fields)
 {
@@ -104,7 +105,7 @@ read_tail(Reading *in, size_t stop, size_t *at, uint8_t meta, PyObject **fields)
     return 1;
 }
 
-/* When the step began, how long it took, which record it came from; 0 where that is odd, or with an error. */
+/* Read start time, duration and source record of the step; 0 for irregular data, or with an error. */
 static int
 read_beside(Reading *in, size_t *clock, size_t *record, int64_t *source, PyObject **fields)
 {
@@ -143,8 +144,8 @@ read_operands(Reading *in, size_t stop, size_t *at, uint8_t count, uint8_t most)
     return operands;
 }
 
-/* The fields as a step. It is left out of what the collector looks at, as CPython does with tuples, where none of its
- * values can be part of a cycle; so it is made as one that the collector does not know, which costs less than to tell it twice. */
+/* Make a step of the fields. As with tuples in CPython, the garbage collector does not track a step whose values cannot be
+ * part of a cycle. It is made untracked, which costs less than tracking and untracking. */
 static PyObject *
 made_of(Reading *in, PyObject **fields)
 {
@@ -169,7 +170,8 @@ made_of(Reading *in, PyObject **fields)
     return (PyObject *)made;
 }
 
-/* The next step as a new reference, everything behind it; NULL without an error where it is one for the loop in Python. */
+/* The next step as a new reference; the position is moved behind it. NULL without an error for a step that the loop in
+ * Python must read. */
 static PyObject *
 next_step(Reading *in)
 {
@@ -205,7 +207,7 @@ next_step(Reading *in)
     return made;
 }
 
-/* Up to ``steps`` steps in a list, fewer where the next is one for the loop in Python. */
+/* Up to ``steps`` steps in a list, fewer where the loop in Python must read the next one. */
 static PyObject *
 steps_of(Reading *in, size_t steps)
 {
@@ -285,7 +287,7 @@ take_steps(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t c
     return found;
 }
 
-/* What steps.py has of the table of opcodes, and the entries. */
+/* The table of opcodes, and the entries. */
 typedef struct {
     const uint8_t *data, *forms, *masks, *least, *most;
     size_t entries, used;
@@ -293,7 +295,7 @@ typedef struct {
 enum { ABSENT_BIT = 1, UNSIGNED_BIT = 32, SIGNED_BIT = 64, TEXT_BITS = 2 << TEXT | 2 << TEXT_OBJECT | 2 << WITHHELD,
        DIGEST_BITS = 2 << DIGEST | 2 << WITHHELD, OPERANDS_MAX = 32, STEP_BYTES_MAX = 512 };
 
-/* The bit of an entry that is the next one or was used before; 0 of any other. */
+/* The bit of an entry that is the next new one or was used before; 0 for any other. */
 static int
 bit_of_entry(Judging *in, uint64_t number)
 {
@@ -322,7 +324,7 @@ is_sound_tail(Judging *in, size_t stop, size_t *at, uint8_t meta)
     return 1;
 }
 
-/* Where the step at ``at`` ends; 0 where anything about it is odd. */
+/* The end of the step at ``at``; 0 for an irregular step. */
 static size_t
 end_of_sound_step(Judging *in, size_t end, size_t at)
 {
@@ -365,7 +367,7 @@ end_of_sound_step(Judging *in, size_t end, size_t at)
     return bit != ABSENT_BIT && is_sound_tail(in, stop, &at, meta) && at == stop ? stop : 0;
 }
 
-/* How many entries the steps use, if all of them are sound and of known opcodes; else None. */
+/* The number of entries that the steps use, if all steps are valid and of known opcodes; else None. */
 static PyObject *
 sound_steps(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
 {

@@ -1,5 +1,5 @@
-/* Loops over the bytes of trails (docs/formats/trail.md), a part of _speed.c. What follows reads bytes that nobody has checked yet: it looks at no byte at or behind
- * the end it was given, and where anything is odd it gives None, so that the loop in Python finds the fault and names it. */
+/* Loops over the bytes of trails (docs/formats/trail.md); part of _speed.c. The bytes are unchecked: no byte at or after the
+ * given end is read, and for any irregularity the result is None, so that the loop in Python finds and names the error. */
 
 enum { TEXT, TEXT_OBJECT, DIGEST, WITHHELD };
 #define TEXT_BYTES_MAX 4096
@@ -23,11 +23,11 @@ read_long_number(const uint8_t *data, size_t end, size_t *at, uint64_t *value)
     return 0;
 }
 
-/* The number at *at, which is then behind it; 0 where it is cut off, over 64 bits or not in its shortest form. */
+/* Read the number at *at and move *at behind it; 0 where it is cut off, over 64 bits or not in its shortest form. */
 static inline int
 read_number(const uint8_t *data, size_t end, size_t *at, uint64_t *value)
 {
-    if (*at < end && data[*at] < 128) { /* most are of one byte */
+    if (*at < end && data[*at] < 128) { /* most have one byte */
         *value = data[(*at)++];
         return 1;
     }
@@ -69,11 +69,11 @@ is_utf8(const uint8_t *data, size_t size)
 
 typedef struct {
     uint8_t form;
-    size_t content, text, end; /* text: where a text begins, behind its length */
+    size_t content, text, end; /* text: start of a text, after its length */
     uint64_t length;           /* of a text object */
 } Entry;
 
-/* The entry at ``at``; 0 where there is none, or an odd one. */
+/* Read the entry at ``at``; 0 where there is none, or an irregular one. */
 static int
 read_entry(const uint8_t *data, size_t end, size_t at, int is_redacted, Entry *entry)
 {
@@ -141,10 +141,10 @@ typedef struct {
     uint8_t *forms;
     uint64_t *contents, *ends;
     Place *places;
-    size_t room, mask; /* for so many entries there is room; of places there are a power of two, less 1 */
+    size_t room, mask; /* capacity in entries; number of places (a power of two) less 1 */
 } Table;
 
-/* Twice the room, from 64 on: what is taken follows what was read, not what was announced. */
+/* Double the capacity, from 64 on: memory follows the data read, not the announced size. */
 static int
 grow(Table *table)
 {
@@ -175,7 +175,7 @@ grow(Table *table)
     return 1;
 }
 
-/* Puts the entry into the table as its last; 0 where an equal one is there. */
+/* Add the entry to the table as its last; 0 where an equal one exists. */
 static int
 put(Table *table, const uint8_t *data, const Entry *entry, size_t number)
 {
@@ -197,7 +197,7 @@ put(Table *table, const uint8_t *data, const Entry *entry, size_t number)
     return 1;
 }
 
-/* The arguments that each of these functions begins with: bytes, and where in them it begins and ends to read. */
+/* The first arguments of each of these functions: bytes, and the start and end of the part to read. */
 static int
 read_span(PyObject *const *arguments, size_t *start, size_t *end)
 {
@@ -255,7 +255,7 @@ check_entries(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_
     return found;
 }
 
-/* As sha256_salted, straight from the entries of a whole trail. */
+/* sha256_salted over the entries of a whole trail. */
 static PyObject *
 commit_whole(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
 {
@@ -317,7 +317,7 @@ commit_whole(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t
     return joined;
 }
 
-/* The text whose length stands at an offset. */
+/* The text whose length is at an offset. */
 static PyObject *
 text_at(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
 {
@@ -340,7 +340,7 @@ text_at(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t coun
 
 typedef struct {
     const uint8_t *data, *commitments;
-    size_t end, committed; /* committed: how many commitments there are */
+    size_t end, committed; /* committed: number of commitments */
 } Body;
 
 static int
@@ -353,7 +353,7 @@ feed_ref(Hash *hash, const Body *in, uint64_t number)
     return 1;
 }
 
-/* Feeds the committed body of the step with its body at ``at`` (docs/formats/trail.md, Identity). */
+/* Hash the committed body of the step with its body at ``at`` (docs/formats/trail.md, Identity). */
 static int
 feed_body(Hash *hash, const Body *in, size_t at)
 {
@@ -406,7 +406,7 @@ feed_body(Hash *hash, const Body *in, size_t at)
     return 1;
 }
 
-/* Hashes the steps from ``at`` on into ``leaves`` and ``receipt``; where they end, 0 where one is odd. */
+/* Hash the steps from ``at`` on into ``leaves`` and ``receipt``; return their end, 0 for an irregular step. */
 static size_t
 hash_each(const Body *in, size_t at, size_t steps, uint8_t *leaves, uint8_t receipt[32])
 {
@@ -439,7 +439,7 @@ hash_each(const Body *in, size_t at, size_t steps, uint8_t *leaves, uint8_t rece
     return at;
 }
 
-/* Steps hashed to the root over their leaves and to the last of the receipts, with where they end. */
+/* Hash steps to the root over their leaves and to the last receipt; return both and the end of the steps. */
 static PyObject *
 hash_steps(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
 {
@@ -476,7 +476,7 @@ hash_steps(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t c
             feed(&hash, nodes + 64 * pair, 64);
             finish(&hash, nodes + 32 * pair);
         }
-        if (steps % 2) { /* the last has no other: it goes up as it is */
+        if (steps % 2) { /* a last node without a neighbour goes up unchanged */
             memmove(nodes + 32 * (steps / 2), nodes + 32 * (steps - 1), 32);
         }
     }

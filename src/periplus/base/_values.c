@@ -1,5 +1,4 @@
-/* What periplus.base.canonical and periplus.base.ids ask of every value that is written, in C where an installation can build it.
- */
+/* Checks of every written value, for periplus.base.encoding.canonical and periplus.base.ids. */
 #include "_canonical.h"
 
 #define PREFIX_MAX 32
@@ -26,7 +25,7 @@ is_id(PyObject *Py_UNUSED(module), PyObject *text)
         return NULL;
     }
     Py_ssize_t size;
-    const char *data = PyUnicode_AsUTF8AndSize(text, &size); /* what is not ASCII has bytes that no id has */
+    const char *data = PyUnicode_AsUTF8AndSize(text, &size); /* an id has only ASCII bytes */
     if (data == NULL || size <= TAIL + 1 || size > PREFIX_MAX + 1 + TAIL || data[size - TAIL - 1] != '_') {
         PyErr_Clear();
         Py_RETURN_FALSE;
