@@ -89,7 +89,7 @@ class Frontier:
             hashes = [bytes(tail[at : at + HASH_BYTES]) for at in range(0, len(tail), HASH_BYTES)]
             if node:
                 hashes.append(node)
-            # As a tree has it: what is not complete hangs at the right, below what is.
+            # As in a tree: incomplete subtrees hang at the right, below the complete ones.
             node = Tree(hashes).root() if hashes else b""
         return node or sha256(b"").digest()
 

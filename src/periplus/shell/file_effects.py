@@ -50,9 +50,7 @@ class Scope:
         self.values = dict(values)
         self.functions = dict(functions)
         self.calls: tuple[str, ...] = ()
-        self.input: tuple[
-            str | None, ...
-        ] = ()  # what stands on the input of a group around the command; None is not known
+        self.input: tuple[str | None, ...] = ()  # input of a group around the command; None if unknown
 
     def copy(self) -> Scope:
         made = Scope(self.folder, self.values, self.functions)

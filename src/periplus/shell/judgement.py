@@ -647,7 +647,7 @@ class _Judging(FileEffects):
             ):
                 self._note("unclear", "git would start a program that is named in the call")
 
-    # -- what they touch ----------------------------------------------------------------------------------------------
+    # -- redirections -------------------------------------------------------------------------------------------------
 
     def _redirects(self, redirects: Sequence[Redirect], scope: Scope, depth: int) -> None:
         for redirect in redirects:

@@ -51,7 +51,7 @@ SYSTEM_TOPS: Final = frozenset({
     "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/media", "/mnt", "/opt", "/proc", "/root", "/run",
     "/sbin", "/srv", "/sys", "/usr", "/var", "/usr/bin", "/usr/lib", "/usr/local", "/usr/sbin", "/usr/share", "/var/lib",
     "/var/log", "/Applications", "/Library", "/System", "/Users", "/Volumes", "/private", "/nix", "/snap", "/cores",
-    "/tmp",  # noqa: S108 - the folder itself, which nobody removes
+    "/tmp",  # noqa: S108 - the folder itself must not be removed
 })  # fmt: skip
 SYSTEM_FOLDERS: Final = (
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/sbin", "/sys", "/usr", "/var/lib", "/var/log",

@@ -680,7 +680,7 @@ class _Parser:
             at += 1
         raise ShellSyntaxError("parentheses that do not match")
 
-    # -- what stands next ---------------------------------------------------------------------------------------------
+    # -- lookahead ----------------------------------------------------------------------------------------------------
 
     def _blank(self) -> None:
         text = self._text

@@ -50,7 +50,7 @@ def leave_note(path: str, note: Note, files: Files | None = None) -> bool:
         if is_full:
             kept = _read(path)[-NOTES_BYTES_MAX // 2 :].partition(b"\n")[2]
             write_atomic(files, path, kept + line, durable=False, mode=0o600)
-    except Exception:  # noqa: BLE001 - whoever notes has no other way left to tell
+    except Exception:  # noqa: BLE001 - no other way of reporting is left
         return False
     return True
 

@@ -99,7 +99,7 @@ class JsonWalker:
         except _End as end:
             self.broken = end.broken
 
-    # The skeleton: opened containers, and what stands between their elements
+    # Opened containers, and the text between their elements
 
     def _document(self) -> Iterator[Element]:
         first = self._peek()
@@ -200,7 +200,7 @@ class JsonWalker:
             match = _BEHIND.search(str(error))
             if match is None:
                 return 0
-            end = self._at + int(match.group(1)) - 1  # it has read one byte of what is behind
+            end = self._at + int(match.group(1)) - 1  # it has read one byte of the text after it
         except RecursionError:
             return 0
         else:

@@ -103,7 +103,7 @@ class Moment:
 
     def _read(self, value: object) -> int | None:
         try:
-            moment = self._parse(value)  # type: ignore[arg-type]  # what is no text is refused as well
+            moment = self._parse(value)  # type: ignore[arg-type]  # other types are refused as well
             if moment.tzinfo is None:
                 moment = moment.replace(tzinfo=self._utc)
             read_ms = round(moment.timestamp() * 1000)

@@ -181,7 +181,7 @@ def _is_goal(word: str, verbs: tuple[str, ...]) -> bool:
     )
 
 
-# ---- what they print
+# ---- output
 
 
 class _Rule(NamedTuple):

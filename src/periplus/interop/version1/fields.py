@@ -421,7 +421,7 @@ _SHAPERS: Final[dict[str, Callable[[JSONValue, Frame], JSONValue]]] = {
 }  # fmt: skip
 
 
-# -- what no key says ------------------------------------------------------------------------------------------------
+# -- derived values --------------------------------------------------------------------------------------------------
 
 
 def _set_defaults(document: dict[str, Any], values: dict[str, JSONValue], frame: Frame) -> None:
@@ -476,7 +476,7 @@ def _set_claim(values: dict[str, JSONValue], frame: Frame) -> None:
         values["state"] = "expired"
 
 
-# -- writing what was changed ----------------------------------------------------------------------------------------
+# -- writing changes ------------------------------------------------------------------------------------------------
 
 
 def changed(document: dict[str, Any], read: Read, payload: Mapping[str, JSONValue], frame: Frame) -> dict[str, Any]:

@@ -230,7 +230,7 @@ class SpanReader:
         if isinstance(value, str) and not value.isdigit():
             return self._moment.read(value)
         try:
-            read_ms = int(value) // 1_000_000  # type: ignore[call-overload]  # what is no number is refused as well
+            read_ms = int(value) // 1_000_000  # type: ignore[call-overload]  # other types are refused as well
         except (TypeError, ValueError):
             return None
         return read_ms if 0 < read_ms <= _CLOCK_MS_MAX else None
