@@ -446,7 +446,7 @@ def test_bytes_that_were_damaged_under_way_are_no_mistake_of_who_typed_the_comma
             ((b"PERIPLUS/2", b"PERIPLUS/3"), ("clone", place)),
         ):
             proxy.garbling = garbling
-            told = other.fails("context", *words, *token, code=3, wrong="cannot be understood")
+            told = other.fails("context", *words, *token, code=3, wrong="cannot be read")
             assert "repeat the command" in told.err
             assert not (other.folder / ".periplus").exists()
         proxy.heal()
@@ -459,7 +459,7 @@ def test_bytes_that_were_damaged_under_way_are_no_mistake_of_who_typed_the_comma
         assert "--help" not in told.err
         assert other.json("context", "refs").refs[0].context == before
         other("context", "commit", "-", "--ref", "mine", stdin=lines("three"))
-        other.fails("context", "push", place, "mine", *token, code=3, wrong="cannot be understood")
+        other.fails("context", "push", place, "mine", *token, code=3, wrong="cannot be read")
         proxy.heal()
         assert other.json("context", "pull", place, *token).outcome == "moved"
         other("context", "push", place, "mine", *token)

@@ -269,7 +269,7 @@ def test_check_tells_of_an_agent_that_is_connected_twice(sh):
     assert scopes("codex") == []
     sh("connect", "codex", "--scope", "user", env=env)
     (said,) = scopes("codex")
-    assert "each hook runs twice, and counts once" in said
+    assert "each hook runs twice and counts once" in said
     assert "periplus disconnect codex" in said
 
 

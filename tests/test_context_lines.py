@@ -83,9 +83,9 @@ def test_what_a_line_leaves_out_is_not_changed():
         ({"content": "\ud800"}, "line 2"),
         ({"content": "first"}, "line 2: the same content and type as line 1"),
         (b'{"content":' + b"[" * 100_000, "line 2"),
-        (b'{"content": "x", "content": "y"}', "line 2, content: said twice"),
-        (b'{"content": "x", "c\\u006fntent": "y"}', "line 2, content: said twice"),
-        (b'{"content": "the word \\"type\\"", "type": "Fact", "type": "Rule"}', "line 2, type: said twice"),
+        (b'{"content": "x", "content": "y"}', "line 2, content: given twice"),
+        (b'{"content": "x", "c\\u006fntent": "y"}', "line 2, content: given twice"),
+        (b'{"content": "the word \\"type\\"", "type": "Fact", "type": "Rule"}', "line 2, type: given twice"),
     ],
 )  # fmt: skip
 def test_a_wrong_line_is_named_with_its_field(line, told):

@@ -49,7 +49,7 @@ class Kind(NamedTuple):
 
 
 KINDS = (
-    Kind("settings", r"config\.toml", told=r"is no table that is known here",
+    Kind("settings", r"config\.toml", told=r"is an unknown table",
          why="what a person wrote there is left to him: a word that means nothing to us is told until he changes it"),
     Kind("ignore", r"((journal|objects|hooks)/)?\.gitignore"),
     Kind("identity", r"journal/lineage\.json", lost=("proof",),

@@ -530,7 +530,7 @@ def test_a_session_that_cannot_be_one_does_not_stop_the_others(place, tmp_path):
     with opened(place) as project:
         assert steps(project) >= 2
         assert not project.hooks.has_events
-        (note,) = [note for note in project.hooks.notes() if "put away" in note.what]
+        (note,) = [note for note in project.hooks.notes() if "set aside" in note.what]
     (kept,) = (place / ".periplus/hooks/spool/aside").iterdir()
     assert json.loads(kept.read_bytes())["session"] == " "
     assert os.fspath(kept.parent) in note.what

@@ -232,7 +232,7 @@ def test_the_mode_alone(store, old):
     ("how", "wrong"),
     [
         ({"mode": "dual"}, "which folder"),
-        ({"mode": "primary", "source": "old"}, "leads through dual"),
+        ({"mode": "primary", "source": "old"}, "goes through dual"),
         ({"mode": "off", "source": "old"}, "--from goes with"),
         ({"mode": "dual", "source": "project"}, "lie within each other"),
         ({"mode": "dual", "source": "project/.periplus/journal"}, "lie within each other"),
@@ -494,7 +494,7 @@ def test_in_off_there_is_nothing_to_decide(old, store, how):
     before = {path: path.read_bytes() for path in old.rglob("*.json")}
     with opened(store) as project:
         for is_dry in (False, True):
-            with pytest.raises(UsageError, match="left alone in the mode off"):
+            with pytest.raises(UsageError, match="in the mode off the folder is not touched"):
                 migrate(project, is_dry=is_dry, **how)
     assert {path: path.read_bytes() for path in old.rglob("*.json")} == before
 

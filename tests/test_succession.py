@@ -62,9 +62,9 @@ def test_merging_into_the_words_of_one_lets_it_stand(ada):
     assert [entity.item_id for entity in done.entities] == [other.item_id, one.item_id]
     assert [state(ada, one), state(ada, other)] == ["resolved", "active"]
     assert ada.recall("lock hangs").hits[0].item_id == other.item_id
-    with pytest.raises(UsageError, match="said twice, or is what it says"):
+    with pytest.raises(UsageError, match="given twice, or is the present text"):
         ada.work.split(other.item_id, ["A lock may hang on NFS", "Another"])
-    with pytest.raises(UsageError, match="said twice"):
+    with pytest.raises(UsageError, match="given twice"):
         ada.work.split(other.item_id, ["Another", "Another "])
 
 
@@ -200,7 +200,7 @@ def test_candidates_of_every_version_are_read_shown_and_decided(ada):
     ada.journal.project()
     assert len(open_entities(ada.journal, "candidate")) == 2
     first, second = reflection.candidates()
-    with pytest.raises(UsageError, match="by a command of its own") as caught:
+    with pytest.raises(UsageError, match="by its own command") as caught:
         ada.work.change_state([first.item_id], "accepted")
     assert f"candidates accept {first.item_id}" in caught.value.mend
     assert reflection.accept(first.item_id).is_new

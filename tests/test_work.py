@@ -197,7 +197,7 @@ def test_a_handoff_is_accepted_once_closed_and_never_changed(ada, bob, clock):
     assert ada.work.handoffs() == []
     with pytest.raises(NotFoundError, match="is a plan, not a handoff"):
         ada.work.accept_handoff(plan.item_id)
-    with pytest.raises(NotFoundError, match="no plan"):
+    with pytest.raises(NotFoundError, match="not a plan"):
         ada.work.hand_off(NewHandoff("x", plan=one.item_id))
 
 

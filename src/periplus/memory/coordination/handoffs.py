@@ -149,5 +149,5 @@ def _of_type(journal: Journal, reference: str, item_type: str) -> str:
         return ""
     found = journal.find(reference)
     if found.item_type != item_type:
-        raise NotFoundError(f"{found.item_id} is a {found.item_type}, no {item_type}")
+        raise NotFoundError(f"{found.item_id} is a {found.item_type}, not a {item_type}")
     return found.item_id
