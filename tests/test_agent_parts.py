@@ -38,7 +38,7 @@ from periplus.agent.episodes import (
     Resulted,
     Resumed,
 )
-from periplus.agent.execution.call_checks import ARGUMENT_BYTES_MAX, bounded, with_valid_calls
+from periplus.agent.execution.call_checks import ARGUMENT_BYTES_MAX, bounded_result, with_valid_calls
 from periplus.agent.execution.cancellation import CancelToken
 from periplus.agent.execution.retry import Gone, Retrying, retry_wait_s, with_retries
 from periplus.agent.execution.scheduler import is_bound, is_read, meet, run_wave, waves
@@ -253,10 +253,10 @@ def test_the_bound_of_arguments(size):
 
 
 def test_an_output_without_end_is_cut_with_a_count():
-    cut = bounded(ToolResult(outcome="ok", output="x" * 4_000_100))
+    cut = bounded_result(ToolResult(outcome="ok", output="x" * 4_000_100))
     assert cut.output.endswith("… 100 characters left out; the output was longer than the limit")
     whole = ToolResult(outcome="ok", output="x")
-    assert bounded(whole) is whole
+    assert bounded_result(whole) is whole
 
 
 # -- the scripted model

@@ -58,9 +58,16 @@ from periplus.agent.events import (
     ToolStarted,
     TurnEnded,
 )
-from periplus.agent.execution.call_checks import CALLING, Calling, bounded, unknown_tool, whole, with_valid_calls
+from periplus.agent.execution.call_checks import (
+    CALLING,
+    Calling,
+    bounded_result,
+    replace_surrogates,
+    unknown_tool,
+    with_valid_calls,
+)
 from periplus.agent.execution.cancellation import CancelToken
-from periplus.agent.execution.loop_messages import CONTINUE, DENIED, EMPTY, NOBODY, closing_note, told
+from periplus.agent.execution.loop_messages import CONTINUE, DENIED, EMPTY, NOBODY, closing_note, error_text
 from periplus.agent.execution.retry import Gone, Retrying, with_retries
 from periplus.agent.execution.scheduler import is_bound, is_read, run_wave, waves
 from periplus.agent.execution.turn_state import Turn
@@ -133,7 +140,9 @@ class Run:
     def feed(self, source: str, text: str, quoted: str = "", said: int = 0) -> None:
         """Send a message to the model in the middle of the turn."""
         at = {"turn": self.turn.number, "step": self.turn.step}
-        for one in self.note(Fed(**at, source=source, text=whole(text), quoted=whole(quoted), said=said)):
+        for one in self.note(
+            Fed(**at, source=source, text=replace_surrogates(text), quoted=replace_surrogates(quoted), said=said)
+        ):
             if isinstance(one, Fed):
                 self.tell(FeedbackGiven, source=source, text=one.text, quoted=one.quoted)
 
@@ -230,12 +239,12 @@ def ask(run: Run) -> Stop | None:
         except ContextOverflowError as error:
             notes = run.context.make_room()
             if not notes:
-                return Stop(reason="overflow", note=told(error))
+                return Stop(reason="overflow", note=error_text(error))
             run.note(*notes)
             run.tell(ContextFolded)
             continue
         except Exception as error:  # noqa: BLE001 - whatever a client raises, the turn ends by it and the session does not
-            return Stop(reason="aborted" if run.token.is_cancelled else "error", note=told(error))
+            return Stop(reason="aborted" if run.token.is_cancelled else "error", note=error_text(error))
         if isinstance(answered, Gone):
             return Stop(reason="aborted")
         run.raw = {call.id: call for call in answered.message.tool_calls}
@@ -311,7 +320,7 @@ def _refuse_stopped(token: CancelToken) -> None:
 def _report_retry(run: Run, attempt: int, wait_s: float, error: Exception) -> None:
     if isinstance(run.client, StreamingClient):
         run.tell(AnswerRestarted)
-    run.tell(RetryScheduled, attempt=attempt, wait_ms=round(1000 * wait_s), error=told(error))
+    run.tell(RetryScheduled, attempt=attempt, wait_ms=round(1000 * wait_s), error=error_text(error))
 
 
 def settle(run: Run) -> Stop | None:
@@ -435,7 +444,7 @@ def _finish(run: Run, outcomes: Sequence[Resulted], *, has_started: bool = True)
     shown = []
     for one in outcomes:
         call = run.raw.get(one.call_id, calls[one.call_id])
-        result = bounded(run.hooks.transform_tool_result(call, one.result))
+        result = bounded_result(run.hooks.transform_tool_result(call, one.result))
         shown.append(Resulted(**{name: getattr(one, name) for name in one.__struct_fields__} | {"result": result}))
     for kept in run.note(*shown):
         if isinstance(kept, Resulted):
@@ -462,7 +471,7 @@ def _timed(run: Run, call: ToolCall) -> tuple[ToolResult, int]:
         if not isinstance(result, ToolResult):
             raise TypeError(f"it gave {type(result).__name__}")  # noqa: TRY301 - a broken tool is told of in one way
     except Exception as error:  # noqa: BLE001 - what a tool raises is its outcome, and the model can do something about it
-        outcome = ToolResult(outcome="cancelled" if run.token.is_cancelled else "failed", output=told(error))
+        outcome = ToolResult(outcome="cancelled" if run.token.is_cancelled else "failed", output=error_text(error))
         return outcome, round(1000 * (run.world.monotonic_s() - begun_s))
     finally:
         CALLING.reset(now)

@@ -21,7 +21,7 @@ from periplus.agent.contracts import (
 )
 from periplus.agent.episodes import Ended, Episode, Intended, Noted, Requested, Resulted, Resumed
 from periplus.agent.events import SessionResumed, Sink, TurnStarted
-from periplus.agent.execution.call_checks import whole
+from periplus.agent.execution.call_checks import replace_surrogates
 from periplus.agent.execution.cancellation import CancelToken
 from periplus.agent.execution.turn_state import Turn, said
 from periplus.agent.hooks import Hook
@@ -101,7 +101,9 @@ class Session:
         self._refuse_interrupted()
         run = self._run(self._turn.number + 1, token)
         parts = self._parts
-        asked = Requested(turn=self._turn.number + 1, text=whole(request), topic=topic, at_ms=parts.clock.now_ms())
+        asked = Requested(
+            turn=self._turn.number + 1, text=replace_surrogates(request), topic=topic, at_ms=parts.clock.now_ms()
+        )
         notes = parts.context.begin(asked)
         with self._speaking:
             run.note(asked, *notes)
@@ -183,7 +185,7 @@ class Session:
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _say(self, text: str) -> None:
-        note = said(self._turn.number, self._turn.saying.next_number(), whole(text))
+        note = said(self._turn.number, self._turn.saying.next_number(), replace_surrogates(text))
         for kept in self._parts.log.append_aside(note):
             self._turn.take(kept)
 

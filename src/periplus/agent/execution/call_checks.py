@@ -11,9 +11,9 @@ __all__ = [
     "CALLS_MAX",
     "OUTPUT_CHARACTERS_MAX",
     "Calling",
-    "bounded",
+    "bounded_result",
+    "replace_surrogates",
     "unknown_tool",
-    "whole",
     "with_valid_calls",
 ]
 
@@ -54,12 +54,12 @@ CALLING: Final[ContextVar[Calling | None]] = ContextVar("CALLING", default=None)
 def with_valid_calls(message: AssistantMessage, step: int) -> AssistantMessage:
     """Return ``message`` with a unique id for each call, and a ``problem`` for each call that cannot be run."""
     asked = message.tool_calls[: 2 * CALLS_MAX]
-    given = {whole(call.id)[:_NAME_CHARACTERS_MAX] for call in asked}
+    given = {replace_surrogates(call.id)[:_NAME_CHARACTERS_MAX] for call in asked}
     seen: set[str] = set()
     calls = []
     for place, call in enumerate(asked):
-        name = whole(call.name)[:_NAME_CHARACTERS_MAX]
-        call_id = whole(call.id)[:_NAME_CHARACTERS_MAX]
+        name = replace_surrogates(call.name)[:_NAME_CHARACTERS_MAX]
+        call_id = replace_surrogates(call.id)[:_NAME_CHARACTERS_MAX]
         if not call_id or call_id in seen:
             call_id = f"call_{step}_{place + 1}"
             while call_id in seen or call_id in given:  # a model may make ids of the same form
@@ -69,20 +69,22 @@ def with_valid_calls(message: AssistantMessage, step: int) -> AssistantMessage:
         if place == len(asked) - 1 and len(message.tool_calls) > len(asked):
             problem += f" {len(message.tool_calls) - len(asked):,} more calls are left out here; none of them was run."
         if problem:
-            raw = whole(call.raw)
+            raw = replace_surrogates(call.raw)
             more = f"… {len(raw) - _RAW_CHARACTERS_MAX:,} characters left out" if len(raw) > _RAW_CHARACTERS_MAX else ""
             raw = raw[:_RAW_CHARACTERS_MAX] + more
-            calls.append(ToolCall(id=call_id, name=name, raw=raw, problem=whole(problem)[: 2 * _RAW_CHARACTERS_MAX]))
+            calls.append(
+                ToolCall(id=call_id, name=name, raw=raw, problem=replace_surrogates(problem)[: 2 * _RAW_CHARACTERS_MAX])
+            )
         else:
             calls.append(ToolCall(id=call_id, name=name, args=_clean(call.args)))
     return msgspec.structs.replace(
-        message, content=whole(message.content)[:_TEXT_CHARACTERS_MAX], tool_calls=tuple(calls)
+        message, content=replace_surrogates(message.content)[:_TEXT_CHARACTERS_MAX], tool_calls=tuple(calls)
     )
 
 
-def bounded(result: ToolResult) -> ToolResult:
+def bounded_result(result: ToolResult) -> ToolResult:
     """Return ``result`` with an output that can be encoded and is bounded. Tools page large outputs long before this limit."""
-    output = whole(result.output)
+    output = replace_surrogates(result.output)
     if len(output) > OUTPUT_CHARACTERS_MAX:
         left_out = len(output) - OUTPUT_CHARACTERS_MAX
         output = f"{output[:OUTPUT_CHARACTERS_MAX]}\n… {left_out:,} characters left out; the output was longer than the limit"
@@ -144,16 +146,16 @@ def _depth(value: Any) -> int:
 
 def _clean(value: Any) -> Any:
     if isinstance(value, str):
-        return whole(value)
+        return replace_surrogates(value)
     if isinstance(value, dict):
-        cleaned = {whole(str(key)): _clean(one) for key, one in value.items()}
+        cleaned = {replace_surrogates(str(key)): _clean(one) for key, one in value.items()}
         return {key: cleaned[key] for key in sorted(cleaned)}  # the order in which a record gives it back
     if isinstance(value, list | tuple):
         return [_clean(one) for one in value]
     return value
 
 
-def whole(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Replace unpaired surrogates by U+FFFD, since neither files nor requests can carry them."""
     try:
         text.encode()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CONTINUE", "DENIED", "EMPTY", "NOBODY", "closing_note", "in_minutes", "told"]
+__all__ = ["CONTINUE", "DENIED", "EMPTY", "NOBODY", "closing_note", "error_text", "wait_text"]
 
 import math
 from collections.abc import Mapping
@@ -48,14 +48,14 @@ def closing_note(stop: Stop, steps: int, cancelled_because: str = "") -> str:
     return f"{why} {done}"
 
 
-def in_minutes(seconds: float) -> str:
+def wait_text(seconds: float) -> str:
     """Format a waiting time for people, rounded up."""
     if seconds <= 90:
         return f"{math.ceil(seconds)} s"
     return f"{math.ceil(seconds / 60):,} min" if seconds <= 5_400 else f"{math.ceil(seconds / 360) / 10:,.1f} h"
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Describe an error: what is wrong, what is safe, what to do."""
     if isinstance(error, PeriplusError):
         parts = [part for part in (str(error), error.safe, error.mend) if part]

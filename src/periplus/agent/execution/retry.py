@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
 
 from periplus.agent.contracts import ContextOverflowError, LLMClient, ModelError
-from periplus.agent.execution.loop_messages import in_minutes, told
+from periplus.agent.execution.loop_messages import error_text, wait_text
 
 T = TypeVar("T")
 ATTEMPTS_MAX: Final = 10
@@ -43,7 +43,7 @@ class RetriesExhaustedError(ModelError):
     """A retryable error after the longest acceptable wait: what it was, and how to continue."""
 
     def __init__(self, error: Exception, why: str) -> None:
-        what = told(error)
+        what = error_text(error)
         status = error.status if isinstance(error, ModelError) else 0
         super().__init__(what if what[-1:] in ".!?…" else f"{what}.", is_retryable=True, status=status, mend=why)
 
@@ -71,10 +71,10 @@ def with_retries(client: LLMClient, attempt_once: Callable[[], T], retrying: Ret
             wait_s = retry_wait_s(attempt, asked_s, retrying.random())
             if (asked_s or 0.0) > RETRY_AFTER_S_MAX:
                 raise RetriesExhaustedError(
-                    error, f"The provider asks to wait {in_minutes(asked_s or 0.0)}; try again then."
+                    error, f"The provider asks to wait {wait_text(asked_s or 0.0)}; try again then."
                 ) from error
             if attempt == ATTEMPTS_MAX or waited_s + wait_s > TOTAL_S_MAX:
-                why = f"{attempt} attempts within {in_minutes(waited_s)} failed; try again later."
+                why = f"{attempt} attempts within {wait_text(waited_s)} failed; try again later."
                 raise RetriesExhaustedError(error, why) from error
             failure = error
         waited_s += wait_s

@@ -54,7 +54,7 @@ class Budget(Hook):
         return self.over()
 
     def before_step(self, step: int) -> Stop | None:
-        """A subagent may have spent what was left."""
+        """Stop if the budget is spent, perhaps by a subagent."""
         del step
         return self.over()
 

@@ -45,7 +45,7 @@ class Rule(NamedTuple):
 
 
 def parse_rule(text: str, commands: Mapping[str, str]) -> Rule:
-    """``commands`` has the tools that run commands. Raises UsageError."""
+    """Parse a rule. ``commands`` names the tools that run commands. Raises UsageError."""
     effect, _, rest = text.strip().partition(" ")
     tool, opened, what = rest.strip().partition("(")
     is_closed = what.endswith(")") if opened else True

@@ -49,7 +49,7 @@ class SelfCheck(Hook):
         return Continue(feedback=self._question(), source=self.name)
 
     def restore(self, episodes: Sequence[Episode]) -> None:
-        """The questions that were put count, and the work since the last of them."""
+        """Count the questions that were asked, and the work since the last of them."""
         for episode in episodes:
             if isinstance(episode, Fed) and episode.source == self.name:
                 self._asked += 1

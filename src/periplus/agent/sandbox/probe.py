@@ -59,7 +59,7 @@ def find_sandbox(path: str, *, layers: Sequence[Layer] = ("bubblewrap", "landloc
 
 
 def landlock_version() -> int:
-    """The version of Landlock's interface that the kernel has; 0 for none."""
+    """The version of the kernel's Landlock interface; 0 without one."""
     if sys.platform != "linux":
         return 0
     import ctypes

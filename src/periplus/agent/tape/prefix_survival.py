@@ -42,7 +42,7 @@ class PrefixSurvival(NamedTuple):
 
 
 def serialised(message: Message | ToolSchema) -> bytes:
-    """One line of a request."""
+    """The bytes of one message in a request: a line of JSON."""
     if isinstance(message, Message) and message.breakpoint:
         message = msgspec.structs.replace(message, breakpoint=False)
     return msgspec.json.encode(message, order="deterministic") + b"\n"

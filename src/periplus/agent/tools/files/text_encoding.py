@@ -40,7 +40,7 @@ class Lines:
     ends: tuple[str, ...]
 
     def joined(self) -> str:
-        """The text as the file has it."""
+        """The text with its original line ends."""
         if not self.ends:
             return self.text
         pieces = self.text.split("\n")
@@ -119,7 +119,7 @@ def split_ends(text: str) -> Lines:
 
 
 def _exactly(data: bytes, encoding: str) -> str | None:
-    """The text, if it gives the same bytes again."""
+    """The text, if encoding it again gives the same bytes."""
     try:
         text = data.decode(encoding)
         return text if text.encode(encoding) == data else None
