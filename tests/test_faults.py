@@ -214,7 +214,7 @@ def test_no_inode_is_left(tmp_path):
             with pytest.raises(EnvironmentFailure, match="No space left") as caught:
                 journal.mutate(put(2, "an object " * 10_000), WRITER)
             assert "Nothing that was acknowledged is lost" in caught.value.safe
-            assert "no inode" in caught.value.mend
+            assert "no free inode" in caught.value.mend
             assert f"df -i {disk}" in caught.value.mend
         with open_journal(root) as journal:
             assert told(journal) == {item(1): "needs no new file"}

@@ -148,7 +148,7 @@ def test_a_list_of_what_is_taken_in_that_came_with_a_repository_takes_nothing_in
     group = tmp_path / "spool/group"
     group.write_bytes(b"%08x\n" % crc32(name.encode()) + name.encode())
     group.chmod(0o644)
-    with pytest.raises(FormatError, match="left by another"):
+    with pytest.raises(FormatError, match="written by another user"):
         spool.begin(10, 1 << 20)
     group.chmod(0o600)
     assert spool.begin(10, 1 << 20).names == (name,)  # our own list stands: what was begun is gone on with

@@ -257,4 +257,4 @@ def test_who_waits_for_its_own_process_is_told_so(tmp_path):
     with open_journal(make_store(tmp_path)) as journal, open_journal(journal.layout.root) as other:
         told = within(journal, lambda: other.mutate(put(9, "of the inner one"), WRITER, patience_s=0.05))
         assert isinstance(told, LockTimeoutError)
-        assert "That is this process" in told.mend
+        assert "This process holds it" in told.mend

@@ -332,7 +332,7 @@ def test_another_trail_under_its_name_is_damage(tmp_path):
     path = Path(store.path_of(digest))
     path.chmod(0o644)
     path.write_bytes(packed_trail.pack(small_trail()))
-    with pytest.raises(DamageError, match="not those that its name stands for"):
+    with pytest.raises(DamageError, match="do not match its name"):
         store.get(digest)
 
 
@@ -356,7 +356,7 @@ def test_who_does_not_know_the_form_says_so_and_touches_nothing(tmp_path):
     digest = store_in(tmp_path).put(golden_trail())
     plain = ObjectStore(str(tmp_path), Files())
     for call in (plain.get, plain.check, lambda _: plain.put(golden_trail())):
-        with pytest.raises(EnvironmentFailure, match="was given no such form"):
+        with pytest.raises(EnvironmentFailure, match="was not given"):
             call(digest)
     assert list(plain.digests()) == [digest]
     assert store_in(tmp_path).check(digest) is None
