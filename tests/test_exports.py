@@ -163,7 +163,7 @@ def test_the_report_tells_what_a_reviewer_asks():
         "### 2. `Thanks`",
         "-b\n+c\n+d",
         "| 4 | COMMAND_RUN `make` | failed |",
-        "- It is whole:",
+        "- It is intact:",
         "- Signature: not signed.",
         "periplus trail verify --effects run.pplt",
     ):
@@ -177,7 +177,7 @@ def test_a_report_shows_what_was_asked_for_where_nobody_knows_how_it_ended():
     )
     text = report(source_of(data, objects), data)
     assert "| changed | 1 file, +2 −0 lines |" in text
-    assert "Step 1: `written whole; whether that was done is not known`" in text
+    assert "Step 1: `written whole; its outcome is unknown`" in text
     assert "+two" in text
     assert "changed `a.py`, 1 step did not succeed" in text
 
@@ -187,13 +187,13 @@ def test_a_report_says_where_a_session_was_taken_back():
         ("PROMPT", "first"), ("SAY", "one"), ("PROMPT", "wrong way"), ("LABEL", "branch from step 1"), ("PROMPT", "the other way"), ("SAY", "two")
     )  # fmt: skip
     text = report(source_of(data, objects), data)
-    assert "### 3. `the other way`\n\nStep 4 · `branch from step 1` · 1 s, nothing was done." in text
+    assert "### 3. `the other way`\n\nStep 4 · `branch from step 1` · 1 s, no actions." in text
     assert text.count("branch from step 1") == 2  # there, and in the list of the steps
 
 
 def test_a_report_says_of_what_it_has_not_seen_that_it_has_not():
     data, objects = built(("FILE_WRITE", "a.py", "one\n"), ("FILE_WRITE", "b.py", "two\n"))
-    assert "| changed | 2 files, +1 −0 lines; the content of 1 write is not at hand |" in report(
+    assert "| changed | 2 files, +1 −0 lines; the content of 1 write is not available |" in report(
         source_of(data, objects[:1]), data
     )
     header = Header("git", "0" * 40, "git", "unknown", source=sha("git"), title="history of shop", started_ms=START_MS)
@@ -201,8 +201,8 @@ def test_a_report_says_of_what_it_has_not_seen_that_it_has_not():
     builder.add("FILE_WRITE", "a.py", Digest("git-sha1", bytes(20)), at_ms=START_MS)
     data = builder.finish(header)
     text = report(source_of(data), data)
-    assert "+0 −0 lines; the content of 1 write is not at hand |" in text
-    assert "Made of the history of a git repository" in text
+    assert "+0 −0 lines; the content of 1 write is not available |" in text
+    assert "Imported from git history" in text
     assert "session file" not in text
 
 

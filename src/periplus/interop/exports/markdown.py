@@ -159,7 +159,7 @@ class _Run:
             data = source.content(moment.operand(1))
             new = data.decode("utf-8", "replace") if data is not None else ""
             if data is None:
-                what += "; its content is not at hand"
+                what += "; its contents are not available"
                 self.unseen += 1
             if data is not None and len(new) <= _COMPARED_CHARS_MAX:
                 self._known[path] = new
@@ -171,7 +171,7 @@ class _Run:
             if (moved := self._known.pop(path, None)) is not None:
                 self._known[source.path(moment.operand(1))] = moved
         if moment.step.outcome != "ok":
-            what += "; whether that was done is not known"
+            what += "; its outcome is unknown"
         added, removed = _line_counts(old, new)
         change.added += added
         change.removed += removed
@@ -210,13 +210,15 @@ def _facts(source: ExportSource, run: _Run) -> Iterator[str]:
     if run.changes:
         added, removed = (sum(getattr(one, name) for one in run.changes.values()) for name in ("added", "removed"))
         files = len(run.changes)
-        unseen = f"; the content of {run.unseen:,} write{'s' * (run.unseen != 1)} is not at hand" if run.unseen else ""
+        unseen = (
+            f"; the content of {run.unseen:,} write{'s' * (run.unseen != 1)} is not available" if run.unseen else ""
+        )
         yield f"| changed | {files:,} file{'s' * (files != 1)}, +{added:,} −{removed:,} lines{unseen} |"
     if run.tests:
         tested = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(run.tests.items()))
         yield f"| tests | {tested}; the last one: **{run.last_test}** |"
     if run.trouble_count:
-        yield f"| went wrong | {run.trouble_count:,} step{'s' * (run.trouble_count != 1)} failed, denied or cancelled |"
+        yield f"| failures | {run.trouble_count:,} step{'s' * (run.trouble_count != 1)} failed, denied or cancelled |"
     if run.fresh or run.out:
         dollars = run.cost / 1_000_000
         cost = f", {dollars:,.{2 if dollars >= 1 else 4}f} US$" if run.cost else ""
@@ -229,12 +231,12 @@ def _facts(source: ExportSource, run: _Run) -> Iterator[str]:
 
 
 def _belief(source: ExportSource, report: Report) -> Iterator[str]:
-    yield "## Why to believe it"
+    yield "## Evidence"
     yield ""
     yield f"The trail is {_span(source.digest.hex())}."
     yield ""
     if report.ok:
-        yield "- It is whole: every step is the one that was sealed under this digest."
+        yield "- It is intact: every step matches this digest."
     else:
         yield f"- **It does not verify**: {_span(report.summary, 200)}"
     for check in report.checks:
@@ -243,14 +245,14 @@ def _belief(source: ExportSource, report: Report) -> Iterator[str]:
     for reader in source.readers:
         header = reader.header
         if source.text(header.tool) == "git":
-            yield "- Made of the history of a git repository: the id of a commit says what it holds."
+            yield "- Imported from git history: commit ids identify their contents."
         elif header.source is not None:
-            yield f"- Made from an agent's own session file, {_span(source.text(header.source))}: it says what that file says."
+            yield f"- Imported from an agent's own session file, {_span(source.text(header.source))}, and as reliable as that file."
         elif source.text(header.tool) == "periplus":
             yield "- Recorded while the agent ran, step by step."
         if reader.is_redacted:
             yield "- Some texts are withheld; digest and signature are those of the whole trail."
-    yield "- Whether the steps really produce the code is another question, which `--effects` answers from the base commit."
+    yield "- `--effects` checks, from the base commit, that the steps produce the code."
     yield ""
     name = shlex.quote(source.name)
     yield from _fenced(f"periplus trail verify {name}\nperiplus trail verify --effects {name}", "sh")
@@ -258,7 +260,7 @@ def _belief(source: ExportSource, report: Report) -> Iterator[str]:
 
 
 def _turns(run: _Run) -> Iterator[str]:
-    yield "## What was asked, and what was done"
+    yield "## Prompts and actions"
     yield ""
     turns = [turn for turn in run.turns if turn.prompt or turn.said or any(_done(turn))]
     for number, turn in enumerate(turns[:TURNS_MAX], 1):
@@ -270,7 +272,7 @@ def _turns(run: _Run) -> Iterator[str]:
             yield ""
         done = ", ".join(_done(turn))
         where = f" · {_span(turn.label, 80)}" if turn.label else ""
-        yield f"Step {turn.index:,}{where}{when}{': ' if done else ', nothing was done'}{done}."
+        yield f"Step {turn.index:,}{where}{when}{': ' if done else ', no actions'}{done}."
         yield ""
         if turn.said:
             yield "The agent's last words:"
@@ -307,7 +309,7 @@ def _changes(run: _Run) -> Iterator[str]:
         return
     yield "## What changed"
     yield ""
-    yield "As the steps say it; edits that no step shows, by a command for example, are not here."
+    yield "According to the steps. Edits without a step, for example by a command, are missing."
     yield ""
     room = DIFF_LINES_ALL
     for path, change in list(run.changes.items())[:FILES_MAX]:
@@ -340,7 +342,7 @@ def _changes(run: _Run) -> Iterator[str]:
 def _troubles(source: ExportSource, run: _Run) -> Iterator[str]:
     if not run.troubles:
         return
-    yield "## What went wrong"
+    yield "## Failures"
     yield ""
     yield "| step | what | outcome |"
     yield "|---:|---|---|"
