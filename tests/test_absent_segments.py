@@ -40,7 +40,7 @@ def test_status_and_verify_tell(shell, which):
     assert shell.json("verify", "seen.head", code=3).here == "unknown"
     aside.rename(gone)
     assert "sound" in shell("status").out
-    assert "begin with the ones it speaks of" in shell("verify", "seen.head").out
+    assert "begin with the ones that it covers" in shell("verify", "seen.head").out
 
 
 def test_two_in_a_row(shell):

@@ -153,7 +153,7 @@ def test_blame_says_what_it_can_and_that_older_records_are_not_here(place, is_in
     assert told["text"][0].record == told["rationale"][0].record
     assert not told["text"][0].certain
     done = ada("blame", one)
-    assert "at the latest, for what was before cannot be read" in done.out
+    assert "or earlier (older records cannot be read)" in done.out
     assert "older records are not here" in done.lines[-1]
     away.rename(archive)
     told = {field.name: field.origins for field in ada.json("blame", one).fields}

@@ -513,7 +513,7 @@ def test_who_gives_up_leaves_the_line(ada, bob, clock):
     assert [claim.value["holder"] for claim in places] == ["bob"]
     assert ada.work.waiting() == []
     assert bob.show(places[0].item_id).value["state"] == "released"
-    with pytest.raises(UsageError, match="by its own command"):
+    with pytest.raises(UsageError, match="a claim is taken by its own command"):
         bob.work.change_state([places[0].item_id], "held")
 
 

@@ -43,7 +43,7 @@ def test_what_cannot_be_proved_together(store):
     before = sorted(os.listdir(store.folder))
     store.fails("prove", "1", "2", code=2, wrong="use --bundle for several")
     store.fails("prove", "--bundle", code=2, wrong="--bundle takes one or more SEQ")
-    store.fails("prove", "1", "--bundle", "--from", "1", "--to", "2", code=2, wrong="and no --to")
+    store.fails("prove", "1", "--bundle", "--from", "1", "--to", "2", code=2, wrong="but not --to")
     store.fails("prove", "1", "5", "--bundle", code=1, wrong="there is no record 5")
     store.fails("prove", "1", "--bundle", "--from", "5", code=1, wrong="not from 5")
     store.fails("prove", "x", "--bundle", code=2, wrong="x")
@@ -86,7 +86,7 @@ def test_in_a_project_verify_says_whose_a_proof_is(store, tmp_path):
     assert done.lines[-1] == "The records here begin with the ones that it covers."
     # Elsewhere nobody knows the key, neither without a store nor in another one.
     nobody = other_folder(tmp_path)
-    assert nobody("verify", proof).lines[0].startswith("holds: consistent, but not whose")
+    assert nobody("verify", proof).lines[0].startswith("holds: consistent, but its origin is unknown")
     stranger = other_folder(tmp_path, "stranger")
     fill(stranger, "Something else")
     result = stranger.json("verify", proof)
@@ -115,7 +115,9 @@ def test_a_store_that_was_rolled_back_is_told_by_a_head_kept_elsewhere(store, tm
     result = fork.json("verify", head, code=3)
     assert (result.holds, result.here) == (True, "behind")
     assert (
-        fork("verify", head, code=3).lines[-1].startswith("Here are only 4 of the 6 records that it covers: this store")
+        fork("verify", head, code=3)
+        .lines[-1]
+        .startswith("Here are only 4 of the 6 records that it covers: this store lost records")
     )
     fill(fork, "Another past", "with as many records", "and one more")
     assert fork.json("verify", head, code=3).here == "differs"
@@ -128,7 +130,7 @@ def test_a_store_that_was_rolled_back_is_told_by_a_head_kept_elsewhere(store, tm
     assert copy.json("log").lineage != store.json("log").lineage
     told = copy("verify", head, code=3).lines
     assert told[0].endswith(", this store's own before it was copied, moved or restored")
-    assert told[-1].startswith("Here are only 4 of the 6 records that it covers: this store")
+    assert told[-1].startswith("Here are only 4 of the 6 records that it covers: this store lost records")
     again = other_folder(tmp_path, "again")
     shutil.copytree(copy.folder / ".periplus", again.folder / ".periplus")
     fill(again, "And once more")

@@ -71,7 +71,7 @@ def test_a_wrong_step_is_told_by_line_and_key_and_the_run_goes_on(shell):
     wrong = [
         ({"op": "FILE_EDIT", "path": "a", "old": "x"}, "new: required"),
         ({"op": "FLY"}, "op: unknown opcode 'FLY'"),
-        ({"path": "a"}, "op: required"),
+        ({"path": "a"}, "op: a string is required"),
         ({"op": "NOP", "key": 3}, "key: a string is expected"),
         ({"op": "NOP", "speed": 3}, "speed: NOP has no such operand"),
         (["NOP"], "a step must be a JSON object"),
@@ -99,7 +99,7 @@ def test_hooks_add_to_an_open_run_and_a_key_makes_a_repetition_harmless(shell):
     listed = shell("trail", "list").out
     assert f"{run}" in listed
     assert "open run of ada  Hooks" in listed
-    assert "1 is being recorded or was left" in shell("status").out
+    assert "1 is being recorded or was abandoned" in shell("status").out
     done = shell.json("trail", "seal", run, "--status", "success")
     assert [(one.run, one.status, one.steps, one.changed) for one in done.sealed] == [(run, "success", 4, True)]
     again = shell.json("trail", "seal", run, "--status", "error")

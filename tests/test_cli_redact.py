@@ -51,10 +51,10 @@ def test_a_copy_takes_out_what_came_before_it(told, has_written):
     else:
         dry = told("redact", "--secret-file", "-", "--reason", "why", "--dry-run", stdin=SECRET)
         assert dry.lines[0] == "2 records would be redacted"
-        assert "copied from, should it still write lineage lin_" in dry.out
+        assert "copied from, if it still writes lineage lin_" in dry.out
     done = told("redact", "--secret-file", "-", "--reason", "pasted by mistake", stdin=SECRET)
-    assert "which was left" in done.out
-    assert "copied from, should it still write lineage lin_" in done.out
+    assert ", which is no longer written" in done.out
+    assert "copied from, if it still writes lineage lin_" in done.out
     assert SECRET not in told("recall", "staging login").out
     assert "sound" in told("doctor").out
     for path in (told.folder / ".periplus").rglob("*"):
@@ -87,7 +87,7 @@ def test_a_dry_run_says_what_would_go(told):
         (["--secret-file", "-", "--reason", "why"], "", 2, "the text to redact is empty"),
         (["--secret-file", "-", "--reason", "why"], b"\xff\xfe", 2, "not UTF-8"),
         (["--secret-file", "absent", "--reason", "why"], "", 1, "there is no file"),
-        (["--secret-file", "-", "--reason", ""], SECRET, 2, "recorded with its reason"),
+        (["--secret-file", "-", "--reason", ""], SECRET, 2, "a redaction needs a reason"),
         (["--secret-file", "-", "--reason", f"it was {SECRET}"], SECRET, 2, "repeats the secret"),
         (["--seq", "999", "--reason", "why"], "", 1, "there is no record 999"),
         (["--seq", "1", "--reason", "why"], "", 5, "is what trap trp_"),

@@ -114,7 +114,7 @@ def test_a_difference_is_shown_and_is_the_exit_code(shell):
     trail = recorded(shell, ("FILE_EDIT", "engine.py", "none", "x"), EDIT)
     done = shell("trail", "replay", trail, "--world", "folder", "--base", "HEAD", code=1)
     assert "step 0 FILE_EDIT, outcome: recorded ok, found failed: the old text is not in the file" in done.out
-    assert "The folder is removed" in done.out
+    assert "The folder was removed" in done.out
     result = shell.json("trail", "replay", trail, "--world", "memory", "--base", "HEAD", "--stop", code=1)
     assert (result.verdict, result.done, result.next, result.first.step) == ("diverged", 1, 1, 0)
 
@@ -198,16 +198,16 @@ def test_an_interrupted_replay_is_gone_on_with(shell, tmp_path):
     [
         (["--resume"], 2, "--resume needs"),
         (["--in", "x"], 2, "--in needs --world folder"),
-        (["--allow-commands"], 2, "--allow-commands is for"),
-        (["--world", "folder", "--in", "none", "--resume"], 1, "no replay to go on with"),
-        (["--world", "folder", "--base", "HEAD", "--from", "."], 2, "do not go together"),
-        (["--base", "HEAD"], 2, "other worlds than dry"),
+        (["--allow-commands"], 2, "--allow-commands needs --world folder"),
+        (["--world", "folder", "--in", "none", "--resume"], 1, "no replay to continue in"),
+        (["--world", "folder", "--base", "HEAD", "--from", "."], 2, "--from and --base cannot be combined"),
+        (["--base", "HEAD"], 2, "--base and --from cannot be used with --world dry"),
         (["--world", "folder", "--base", "none"], 1, "no commit"),
         (["--world", "folder", "--base=--output=x"], 1, "no commit"),
         (["--world", "folder", "--from", "none"], 1, "no folder"),
         (["--world", "folder", "--in", "full"], 5, "not the folder of a replay"),
-        (["--world", "memory", "--base", "recorded"], 1, "names no commit"),
-        (["--steps", "x"], 2, "no range"),
+        (["--world", "memory", "--base", "recorded"], 1, "does not name the commit it started from"),
+        (["--steps", "x"], 2, "is not a range of steps"),
         (["--allow", "fly"], 2, "unknown action"),
         (["--out", "none/x"], 2, "no folder"),
         (["--world", "folder", "--test-command", "'"], 2, "--test-command"),

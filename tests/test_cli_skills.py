@@ -88,14 +88,14 @@ def test_one_for_all_projects_and_one_that_is_put_away(place):
     place.skill("broken", head="a: &b\n")
     out = place.shell("skills", "list").out
     assert "mine  user, not used yet" in out
-    assert "does not count" in out
+    assert "not used: " in out
     assert "SKILL.md:4" in out or "line 4" in out
     shown = document(place, "skills", "show", "mine")
     assert (shown["body"], shown["skill"]["source"], shown["candidate"]) == ("Do it well.", "user", None)
 
 
 def test_plugins_are_listed_trusted_and_let_go(place):
-    assert "There are no plugins" in place.shell("plugins", "list", code=1).out
+    assert "You have no plugins" in place.shell("plugins", "list", code=1).out
     folder = place.config / "plugins" / "echo"
     folder.mkdir(parents=True)
     (folder / "plugin.toml").write_text(
@@ -110,7 +110,7 @@ def test_plugins_are_listed_trusted_and_let_go(place):
     assert "hook before_step: ./rule" in out
     assert "nme: unknown field" in out
     assert "hush" not in out + place.shell("plugins", "list", "--json").out
-    assert "is trusted as it is now" in place.shell("plugins", "trust", "echo").out
+    assert "is trusted in its current state" in place.shell("plugins", "trust", "echo").out
     assert document(place, "plugins", "trust", str(folder), "--unsandboxed")["plugins"][0]["unsandboxed"] is True
     assert [one["state"] for one in document(place, "plugins", "list")["plugins"]] == ["trusted", "broken"]
     (folder / "more").touch()
@@ -131,7 +131,7 @@ def test_a_projects_plugins_are_not_looked_at_before_it_is_trusted(place):
     (folder / "plugin.toml").write_text('name = "theirs"\nversion = "1"\n')
     out = place.shell("plugins", "list", code=1).out
     assert "theirs" not in out
-    assert "not looked at before you trust it" in out
+    assert "ignored until you trust the folder" in out
     assert "there is no plugin" in place.shell("plugins", "trust", "theirs", code=1).err
     place.shell("trust", "give")
     assert document(place, "plugins", "list")["plugins"][0]["state"] == "unknown"

@@ -271,8 +271,8 @@ def test_a_fork_is_refused_with_code_5(people, tmp_path):
     ("where", "code", "wrong"),
     [
         ("orgin", 2, "no folder, remote or URL"),
-        ("", 2, "no place to sync with"),
-        ("--upload-pack=touch x", 2, "no place to sync with"),
+        ("", 2, "is not a folder or git remote"),
+        ("--upload-pack=touch x", 2, "is not a folder or git remote"),
         ("../nowhere/stick", 2, "there is no folder"),
         ("file:///nonexistent.git", 3, "git cannot reach"),
         ("ext::sh -c touch% x", 3, "git cannot reach"),
@@ -504,7 +504,7 @@ def test_log_and_status_of_a_clone_that_has_written_nothing(people, tmp_path):
     (tmp_path / "cleo").mkdir()
     cleo = Shell(tmp_path / "cleo", tmp_path / "home")
     cleo("import", tmp_path / "store.zip")
-    assert "others wrote: periplus log --lineage all" in cleo("log").out
+    assert "Records of others: periplus log --lineage all" in cleo("log").out
     assert "Known to the first clone" in cleo("log", "--lineage", "all").out
     assert "         and 1 record of 1 other clone: periplus log --lineage all" in cleo("status").lines
 

@@ -86,7 +86,7 @@ def test_withheld_strings_and_the_header(sh):
 
 def test_a_part_of_a_concatenation(sh):
     (sh.folder / "both.trail").write_bytes(concat([SIGNED, SIGNED]))
-    sh.fails("trail", "prove", "both.trail", "--step", "1", code=2, wrong="Say which with --part")
+    sh.fails("trail", "prove", "both.trail", "--step", "1", code=2, wrong="Choose one with --part")
     made = sh.json("trail", "prove", "both.trail", "--step", "1", "--part", "2")
     assert made.digest == TrailReader(SIGNED).digest.hex()
 

@@ -52,18 +52,18 @@ def test_choosing_steps(sh):
 
 def test_wrong_choices(sh):
     for words, wrong in [
-        (["--steps", "a:b"], "is no range of steps"),
-        (["--steps", ""], "is no range of steps"),
-        (["--steps", "1:2:3"], "is no range of steps"),
-        (["--steps", "1" * 30], "is no range of steps"),
-        (["--steps", "٣:"], "is no range of steps"),
+        (["--steps", "a:b"], "is not a range of steps"),
+        (["--steps", ""], "is not a range of steps"),
+        (["--steps", "1:2:3"], "is not a range of steps"),
+        (["--steps", "1" * 30], "is not a range of steps"),
+        (["--steps", "٣:"], "is not a range of steps"),
         (["--op", "TEST_RAN"], "Did you mean TEST_RUN?"),
         (["--op", "TEST_RUN,"], "is empty"),
         (["--op", "99"], "no opcode"),
         (["--outcome", "happy"], "unknown outcome 'happy'"),
         (["--path", ""], "path pattern"),
         (["--path", "x" * 2000], "path pattern"),
-        (["--at", "3", "--op", "NOP"], "--at goes with no other"),
+        (["--at", "3", "--op", "NOP"], "--at cannot be combined with another"),
     ]:
         sh.fails("trail", "show", "golden.trail", *words, code=2, wrong=wrong)
 

@@ -68,7 +68,7 @@ def test_a_worklog_becomes_version_1_and_what_that_lacks_is_told(sh):
 def test_standard_input_is_a_worklog_too(sh):
     sh("trail", "compile", "-", "--out", "a.trail", stdin=json.dumps(LOG))
     assert TrailReader(read(sh, "a.trail")).step_count == 2
-    sh.fails("trail", "compile", "-", code=2, wrong="no name", stdin=json.dumps(LOG))
+    sh.fails("trail", "compile", "-", code=2, wrong="has no file name", stdin=json.dumps(LOG))
 
 
 def test_the_same_worklog_has_the_same_bytes_in_one_store_and_by_one_secret(sh):
@@ -84,7 +84,7 @@ def test_the_same_worklog_has_the_same_bytes_in_one_store_and_by_one_secret(sh):
         sh("trail", "compile", "log.json", "--out", out)
     assert read(sh, "c.trail") == read(sh, "d.trail") != read(sh, "drawn.trail")
     put(sh, "secret", b"zz")
-    sh.fails("trail", "compile", "log.json", "--secret", "secret", code=2, wrong="holds no trail secret")
+    sh.fails("trail", "compile", "log.json", "--secret", "secret", code=2, wrong="does not contain a trail secret")
 
 
 def test_long_texts_need_a_store(sh):
@@ -114,7 +114,7 @@ def test_long_texts_need_a_store(sh):
         ([LOG[0], {"op": "FILE_READ", "path": "x" * 300}, LOG[-1]], ("--v1", "--lenient"), 2, "step 1 FILE_READ: path: 300 bytes"),
         (b"{", (), 2, "log.json, byte 1: not JSON"),
         (b"[" * 100_000, (), 2, "not JSON"),
-        (LOG, ("--out", "log.json"), 2, "is the file that is read"),
+        (LOG, ("--out", "log.json"), 2, "is the input file"),
         (LOG, ("--out", "."), 2, "is a folder"),
         (LOG, ("--out", "none/a"), 2, "there is no folder"),
         (LOG, ("--store", "none"), 2, "none"),
@@ -166,7 +166,7 @@ def test_version_2_is_decoded_and_encoded_to_the_same_bytes(sh):
     sh("trail", "decode", "a.trail", "--out", "a.json")
     sh("trail", "encode", "a.json", "--out", "b.trail")
     assert read(sh, "b.trail") == golden_trail()
-    sh.fails("trail", "decode", "a.trail", "--v1", code=2, wrong="is no trail of version 1")
+    sh.fails("trail", "decode", "a.trail", "--v1", code=2, wrong="is not a trail of version 1")
     sh.fails("trail", "encode", "a.trail", "--v1", "--out", "b.flux", code=2, wrong="version 1 has no such opcode")
     assert not (sh.folder / "b.flux").exists()
     log = [LOG[0], {"op": "COMMAND_RUN", "command": "make"}, {"op": "FILE_READ", "path": "a", "range": "1-80"}, LOG[-1]]
@@ -202,7 +202,7 @@ def test_damage_of_version_1_is_told_with_its_offsets(sh):
     assert "Damage at byte" in sh("trail", "show", "bad.trail").out
     assert sh("trail", "encode", "bad.flux", "--v1", "--out", "mended.flux", code=3).err
     assert FluxReader(read(sh, "mended.flux")).is_sound
-    sh.fails("trail", "decode", "bad.flux", "--out", "bad.flux", code=2, wrong="is the file that is read")
+    sh.fails("trail", "decode", "bad.flux", "--out", "bad.flux", code=2, wrong="is the input file")
     put(sh, "short.flux", FLUX[:7])
     sh.fails("trail", "decode", "short.flux", code=2, wrong="short.flux, byte 7: header cut off")
 
@@ -211,7 +211,7 @@ def test_show_and_verify_take_version_1(sh):
     put(sh, "a.flux", FLUX)
     assert "src/engine.py" in sh("trail", "show", "a.flux").out
     assert sh("trail", "show", "a.flux", "--form", "hex").lines[1].startswith("0000000a  92 02")
-    sh.fails("trail", "show", "a.flux", "--form", "hex", "--at", "1", code=2, wrong="has every step")
+    sh.fails("trail", "show", "a.flux", "--form", "hex", "--at", "1", code=2, wrong="always lists every step")
     assert "sound: 6 steps, version 1" in sh("trail", "verify", "a.flux").out
     put(sh, "bad.flux", FLUX + b"more")
     report = sh.json("trail", "verify", "bad.flux", code=3)

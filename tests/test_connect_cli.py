@@ -103,7 +103,7 @@ def test_what_was_done_is_said_with_how_to_undo_it_and_of_whom(sh):
 @pytest.mark.parametrize(("typed", "meant"), [("claude", "claude-code"), ("copilot", "vscode"), ("codxe", "codex")])
 def test_a_name_that_is_nearly_that_of_an_agent(sh, typed, meant):
     for command in ("connect", "disconnect"):
-        assert f"Did you mean {meant}? " in sh.fails(command, typed, code=2, wrong="there is no agent").err
+        assert f"Did you mean {meant}? " in sh.fails(command, typed, code=2, wrong=f"unknown agent '{typed}'").err
 
 
 def test_init_names_connect_where_nothing_is_connected(sh):
@@ -113,7 +113,7 @@ def test_init_names_connect_where_nothing_is_connected(sh):
 
 
 def test_who_is_found_is_connected(sh):
-    sh.fails("connect", code=1, wrong="no agent is found")
+    sh.fails("connect", code=1, wrong="no coding agent was found")
     (sh.home / ".codex").mkdir()
     (sh.folder / ".cursor").mkdir()
     program = sh.home / "bin/gemini"

@@ -119,7 +119,7 @@ def test_a_server_that_ends_leaves_the_socket_of_one_that_came_after_it(tmp_path
 def test_a_file_where_the_socket_would_be_is_left_alone(tmp_path):
     path = tmp_path / "contexts.sock"
     path.write_text("mine")
-    with pytest.raises(UsageError, match="no socket"):
+    with pytest.raises(UsageError, match="not a socket"):
         listen(Endpoint(path=str(path)))
     assert path.read_text() == "mine"
 

@@ -170,10 +170,10 @@ def test_atoms_as_people_write_them():
     [
         ({"relevance": math.nan}, "relevance: NaN is not a number in 0 … 1"),
         ({"relevance": math.inf}, "relevance: inf is not a number in 0 … 1"),
-        ({"relevance": 1.0000001}, "relevance: 1.0000001 is no number"),
-        ({"relevance": -0.1}, "relevance: -0.1 is no number"),
+        ({"relevance": 1.0000001}, "relevance: 1.0000001 is not a number"),
+        ({"relevance": -0.1}, "relevance: -0.1 is not a number"),
         ({"relevance": True}, "relevance: True is no number"),
-        ({"relevance": "0.5"}, "relevance: 0.5 is no number"),
+        ({"relevance": "0.5"}, "relevance: 0.5 is not a number"),
         ({"millionths": 1_000_001}, "relevance: 1000001 is outside its range"),
         ({"millionths": 0.5}, "relevance: an integer was expected"),
         ({"timestamp": datetime(2026, 1, 1)}, "timestamp: 2026-01-01 00:00:00 has no time zone"),  # noqa: DTZ001 - the case

@@ -426,7 +426,7 @@ def test_as_a_person_types_it(tmp_path):
     assert [hit.id for hit in shell.json("recall", "keel", "--type", "risk", "--all").hits] == [item_id]
     assert len(shell.json("log", "--type", "risk").records) == 3
     shell.fails("log", "--type", "risque", code=2, wrong="unknown type 'risque'")
-    shell.fails("remember", "x", "--type", "risk", "--set", "likelihood", code=2, wrong="sets no field")
+    shell.fails("remember", "x", "--type", "risk", "--set", "likelihood", code=2, wrong="is not FIELD=VALUE")
     assert shell("doctor").code == 0
 
 

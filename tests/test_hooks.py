@@ -341,7 +341,7 @@ def test_a_tool_is_told_rules_about_what_moved_to_the_file_that_it_touches(place
     document = {"session_id": "mine", "cwd": os.fspath(place), "tool_name": "Edit", "tool_use_id": "t1",
                 "tool_input": {"file_path": "moved here.py", "old_string": "1", "new_string": "2"}}  # fmt: skip
     facts = facts_of(hook("PreToolUse", document, cwd=place))
-    assert "moved here.py: trap: f3 is called twice (written of a.py, which moved here)" in facts
+    assert "moved here.py: trap: f3 is called twice (written for a.py, which moved here)" in facts
     shell = Shell(place, place.parent)
     done = shell("check", "moved here.py")
     assert f"written for a.py, which moved here; if it still holds: periplus confirm {kept.entity.item_id}" in done.out

@@ -145,7 +145,7 @@ def test_what_waits_for_settings_is_told_on_both_sides(tmp_path, where):
         bob("sync", "--with", ada.folder)
         sent = bob("sync", "--with", ada.folder).out
         assert "waiting   1 lineage of store" in sent
-        assert "There: git pull" in sent
+        assert "Run `git pull` there" in sent
         found = ada.json("sync", "--with", bob.folder)
     else:
         ada("sync", "--with", tmp_path / "stick")  # the stick is of ada's store, and carries what was joined to it

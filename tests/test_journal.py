@@ -594,6 +594,6 @@ def test_a_record_about_the_journal_takes_a_seq_and_is_no_state(tmp_path):
         receipt = journal.mutate(lambda t: t.meta("note", {"text": "looked"}, summary="a look"), WRITER)
         assert (receipt.first_seq, receipt.last_seq, receipt.versions) == (1, 1, ())
         assert list(journal.entities()) == []
-        with pytest.raises(UsageError, match="not an action of a record about the journal"):
+        with pytest.raises(UsageError, match="is not an action for records about the journal"):
             journal.mutate(lambda t: t.meta("create", {}), WRITER)
         assert journal.end().next_seq == 2

@@ -100,7 +100,7 @@ async def the_whole_story(client, mode):
     )
     assert "(resolved)" in text
     text, _ = await told(client, "recall", question="twice by the proxy", types=["trap"])
-    assert text.startswith("Nothing that still holds is known about that; of what does not, 1 with ended=true.")
+    assert text.startswith("No current results; 1 superseded, resolved or expired ones with ended=true.")
     text, data = await told(client, "revise", ids=decision, action="replace", text="Passwords are hashed with scrypt")
     assert data["entries"][0]["text"] == "Passwords are hashed with scrypt"
 
@@ -647,10 +647,10 @@ def test_nothing_that_others_changed_is_said(served):
 
     async def talk():
         async with served.client() as client:
-            assert (await told(client, "brief", since="2099-01-01"))[0] == "Others changed nothing since 2099-01-01."
+            assert (await told(client, "brief", since="2099-01-01"))[0] == "No changes by others since 2099-01-01."
             text, _ = await told(client, "brief", since="2099-01-01", task="harbour")
             assert "opens at nine" in text
-            assert text.endswith("Others changed nothing since 2099-01-01.")
+            assert text.endswith("No changes by others since 2099-01-01.")
 
     run(talk)
 
@@ -682,7 +682,7 @@ def test_a_rule_whose_code_moved_is_told_at_its_new_path(served):
             (served.folder / "src/auth.py").rename(served.folder / "src/login.py")
             text, data = await told(client, "brief", paths=["src/login.py"])
             assert (
-                f"- trap about src/login.py: Login is called twice (written of src/auth.py, which moved here) [{trap}]"
+                f"- trap about src/login.py: Login is called twice (written for src/auth.py, which moved here) [{trap}]"
                 in text
             )
             assert [one["moved_from"] for one in data["entries"] if one["id"] == trap] == ["src/auth.py"]

@@ -846,7 +846,7 @@ def test_a_command_says_that_the_folder_lags_behind(tmp_path, old, store):
     shell("migrate", "--from", old, "--to", "dual")
     old.rename(tmp_path / "away")
     done = shell("remember", "while the disk was away")
-    assert "the v1 folder lags behind" in done.err
+    assert "the version 1 folder is not up to date" in done.err
     shell.fails("migrate", code=3, wrong="v1 folder")
     (tmp_path / "away").rename(old)
     assert shell("remember", "and back").err == ""

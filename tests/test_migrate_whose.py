@@ -250,7 +250,7 @@ def test_what_came_from_the_folder_of_another_clone_is_written(two):
 
     mine.unlink()
     for _ in range(3):
-        assert "1 gone from the folder: --heal" in ada("migrate", code=1).out
+        assert "1 missing in the folder: --heal" in ada("migrate", code=1).out
         assert not mine.exists(), "what a person removed does not come back by itself"
     bob("set", derived_id("les", "v1", "lesson", "L-9"), "text=changed there")
     bob("sync", "--with", ada.folder)

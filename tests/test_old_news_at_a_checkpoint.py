@@ -85,7 +85,7 @@ def test_what_clones_put_apart_in_place_of_one_thing_is_told(tmp_path):
     begin_at_a_checkpoint(ada)
     assert ada.json("review", code=1).due == expected
     begin_at_a_checkpoint(ada)
-    assert "said anew in several ways" in ada("status").out
+    assert "replaced differently by several clones" in ada("status").out
 
 
 def test_who_wrote_of_what_had_ended_did_not_end_it(alone):

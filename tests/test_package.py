@@ -112,7 +112,7 @@ def test_there_and_back_through_a_pipe(shell, tmp_path):
 
     code, out, err = run("import", "-", "cut", stdin=data[: len(data) // 2], cwd=tmp_path)
     assert (code, out, (tmp_path / "cut").exists()) == (2, b"", False)
-    assert "Save it to a file, and import that" in err
+    assert "Save it to a file and import that" in err
     assert "/tmp" not in err.replace(os.fspath(tmp_path), "")
     code, out, err = run("import", "-", "other", "--json", stdin=data, cwd=tmp_path)
     assert (code, json.loads(out)["path"]) == (0, "-")
@@ -195,7 +195,7 @@ def test_a_folder_that_is_not_there_is_made_with_those_above_it(shell, tmp_path)
     assert lines[1].startswith(f"Made the store {place}/.periplus: ")
     assert "sound" in shell("status", cwd=place).out
     shell.fails("import", "store.zip", place, code=5, wrong="has a store")
-    shell.fails("import", "store.zip", place / ".periplus", code=5, wrong="is a store, or lies in one")
+    shell.fails("import", "store.zip", place / ".periplus", code=5, wrong="is a store, or is inside one")
     (tmp_path / "there").mkdir()
     assert "Made the folder" not in shell("import", "store.zip", tmp_path / "there").out
 

@@ -543,9 +543,9 @@ def test_a_junit_report_is_counted_and_what_is_none_is_refused(text, counts):
     ("command", "target", "recorded", "ended", "why"),
     [
         ("exit 3", "exit 3", "failed", ("failed", 3, 0), ""),
-        ("sh -c 'test -e none' | tail -5", "test -e none", "failed", ("unknown", None, 0), "hides how they ended"),
-        ("test -e none; true", "test -e none", "failed", ("unknown", None, 0), "hides how they ended"),
-        ("test -e none | cat", "test -e none", "ok", ("unknown", None, 0), "hides how they ended"),
+        ("sh -c 'test -e none' | tail -5", "test -e none", "failed", ("unknown", None, 0), "hide how the tests ended"),
+        ("test -e none; true", "test -e none", "failed", ("unknown", None, 0), "hide how the tests ended"),
+        ("test -e none | cat", "test -e none", "ok", ("unknown", None, 0), "hide how the tests ended"),
         ("test -e none && make", "test -e none", "ok", ("unknown", None, 0), "another part"),
         ("test -d . && make none", "test -d .", "ok", ("unknown", None, 0), "another part"),
         ("cd sub && test -e none", "test -e none", "ok", ("failed", 1, 1), ""),

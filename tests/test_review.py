@@ -235,9 +235,9 @@ def test_as_a_person_types_it(project, tmp_path):
     assert shell.json("review", code=1).due[0].command == f"periplus confirm {item_id}"
     shell("confirm", item_id)
     shell("review")
-    assert "No constraint or trap" in shell("probe", code=1).out
+    assert "No active constraint or trap" in shell("probe", code=1).out
     shell("remember", "stay small", "--type", "constraint", "--check", "test $(wc -l < src/auth.py) -lt 5")
-    assert "To consent: --allow-commands" in shell("probe").out
+    assert "To run these commands as you, in the project's folder: --allow-commands" in shell("probe").out
     [check] = shell.json("probe").checks
     assert (check.run, check.passed) == (False, False)
     assert "  exit 1\n" in shell("probe", "--allow-commands", "--allow-network", code=1).out

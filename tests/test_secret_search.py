@@ -131,7 +131,9 @@ def test_a_clean_store_says_so(tmp_path):
     }
     assert "--take goes with --find" in shell("redact", "--take", "all", code=2).err
     assert "--reason" in shell("redact", "--seq", "1", code=2).err
-    assert "looks for secrets itself" in shell("redact", "--find", "--seq", "1", code=2).err
+    assert (
+        "--find cannot be combined with --secret-file or --seq" in shell("redact", "--find", "--seq", "1", code=2).err
+    )
 
 
 def test_a_text_behind_its_length_in_bytes_is_found(tmp_path):

@@ -245,7 +245,7 @@ def test_verify_writes_what_is_still_good(sh):
     assert (done.ok, done.salvage.steps, done.salvage.exact) == (False, 36, True)
     kept = (sh.folder / "kept.trail").read_bytes()
     assert TrailReader(kept).digest.hex() == done.salvage.digest
-    assert "Wrote what is still good" in sh("trail", "verify", "cut.trail", "--salvage", "again.trail", code=3).out
+    assert "Wrote the intact part" in sh("trail", "verify", "cut.trail", "--salvage", "again.trail", code=3).out
     assert (sh.folder / "again.trail").read_bytes() == kept, "the same every time"
     assert "verified" in sh("trail", "verify", "kept.trail").out
     assert sh.json("trail", "verify", "whole.trail", "--salvage", "none.trail").salvage is None
@@ -256,7 +256,9 @@ def test_salvage_of_the_wrong_thing_writes_nothing(sh):
     (sh.folder / "words").write_text("no trail at all")
     sh.fails("trail", "show", "words", "--salvage", code=2, wrong="not a trail of Periplus")
     sh.fails("trail", "verify", "cut.trail", "whole.trail", "--salvage", "x", code=2, wrong="one TRAIL")
-    sh.fails("trail", "verify", "cut.trail", "--salvage", "cut.trail", code=2, wrong="itself would be overwritten")
+    sh.fails(
+        "trail", "verify", "cut.trail", "--salvage", "cut.trail", code=2, wrong="this would overwrite the damaged file"
+    )
     sh.fails("trail", "verify", "cut.trail", "--salvage", "no/where", code=2, wrong="no folder")
     (sh.folder / "stub.trail").write_bytes(golden_trail()[:20])
     sh.fails("trail", "verify", "stub.trail", "--salvage", "x", code=3, wrong="nothing of a trail is left")

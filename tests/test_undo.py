@@ -189,7 +189,7 @@ def test_a_ref_does_not_go_back_to_a_context_that_is_gone(sh):
     for seqs in ("4", "3-4"):
         [one] = sh.json("undo", "--seq", seqs, code=5).entities
         assert one.outcome == "conflict"
-        assert "cannot be had" in one.reason
+        assert "cannot be read" in one.reason
     assert sh("context", "expand", "main").out == before
     [one] = sh.json("undo", "--seq", "2-4").entities  # where it stood before the first of them is still here
     assert one.outcome == "restored"

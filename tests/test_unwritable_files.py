@@ -103,9 +103,7 @@ def test_a_search_says_that_no_sync_has_covered_what_it_could_not_see(shell):
         project.remember(Memory("note", "The tide turns twice"))
     for words, code in ((("recall", "tide"), 1), (("brief", "the tide"), 0)):
         done = shell(*words, code=code)
-        assert "1 entity that was written last cannot be searched yet: the write may not be on disk" in done.err, (
-            words
-        )
+        assert "1 entity that was written last cannot be searched yet: the write may not be on disk" in done.err, words
     assert shell("doctor").out.splitlines()[-1].startswith("sound")
     shell("remember", "Moor at the quay", "--type", "note")
     done = shell("recall", "tide")

@@ -142,7 +142,7 @@ def test_an_agent_in_a_worktree_is_told_by_tools_and_hooks_of_its_own_files(two)
     (two.linked / "src" / "fresh.py").rename(two.linked / "src" / "moved.py")
     process = two.served.shell.start("hook", "PreToolUse", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     out, _ = process.communicate(json.dumps(document).encode(), timeout=60)
-    assert "written of src/fresh.py:fresh, which moved here" in out.decode()
+    assert "written for src/fresh.py:fresh, which moved here" in out.decode()
 
 
 def test_a_rule_about_what_was_not_there_yet_is_told_of_the_file(two):

@@ -41,17 +41,17 @@ def rules_of(reference: str, settings: dict[str, Any]) -> dict[str, TypeRules]:
             said, _, names = line.removeprefix("- ").partition(": ")
             if said == "files":
                 rule.has_file = names.startswith("`entities/")
-            elif said == "merged by element where clones wrote apart":
+            elif said == "concurrent changes are merged by element":
                 rule.sets = frozenset(names.split(", "))
-            elif said == "one value where clones wrote apart":
+            elif said == "concurrent changes are merged as one value":
                 rule.groups = (*rule.groups, tuple(sorted(names.split(", "))))
-            elif said == "made by chance where clones wrote apart":
+            elif said == "random, so differences are no conflict":
                 rule.by_chance = tuple(names.split(", "))
-            elif said == "what was taken out where clones wrote apart":
+            elif said == "redactions of all clones are kept":
                 rule.taken_out = names
-            elif said == "the latest where clones wrote apart":
+            elif said == "of concurrent changes the latest wins":
                 rule.latest = (*rule.latest, names)
-            elif said == "the first of these where clones wrote apart":
+            elif said == "of concurrent changes the first of these wins":
                 name_of, _, values = names.partition(": ")
                 rule.ranks[name_of] = values.split(", ")
         found[name] = rule

@@ -243,7 +243,7 @@ def _rule(one: Applying) -> str:
     value = one.entity.value
     severity = f"{value['severity']} " if value.get("severity") else ""
     remedy = f" Do: {_line(str(value['remedy']))}" if value.get("remedy") else ""
-    moved = f"(about {_line(one.moved_from)}, which moved here)" if one.moved_from else ""
+    moved = f" (written for {_line(one.moved_from)}, which moved here)" if one.moved_from else ""
     return f"{_line(one.path)}: {severity}{one.entity.item_type}: {_line(str(value.get('text', '')))}{remedy}{moved} [{one.entity.item_id}]"
 
 

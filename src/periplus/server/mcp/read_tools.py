@@ -151,7 +151,7 @@ def _check_entries(checked: Checked) -> Iterator[Entry]:
         kind = one.entity.item_type
         remedy = f" To do: {one_line(value.get('remedy'))}" if value.get("remedy") else ""
         text = f"{one_line(value.get('text', ''))}{remedy}"
-        moved = f" (written of {one_line(one.moved_from)}, which moved here)" if one.moved_from else ""
+        moved = f" (written for {one_line(one.moved_from)}, which moved here)" if one.moved_from else ""
         yield Entry(f"- {kind} about {one.path}: {text}{moved} [{one.entity.item_id}]",
                     {"section": kind, "id": one.entity.item_id, "path": one.path, "text": text,
                      **({"moved_from": one.moved_from} if moved else {})})  # fmt: skip
