@@ -152,7 +152,7 @@ def test_what_a_session_teaches_waits_for_a_person_at_its_end(shell):
     assert "calc" in json.dumps(candidate)
     with FakeProvider(says("Nothing to do.")) as fake:
         use(shell, fake)
-        assert "to be judged" not in shell("run", "look again", "--oracle", CHECK).out
+        assert "to review: periplus" not in shell("run", "look again", "--oracle", CHECK).out
 
 
 def test_without_a_person_nothing_is_allowed_that_is_asked_for(shell):

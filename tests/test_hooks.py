@@ -348,7 +348,7 @@ def test_a_tool_is_told_rules_about_what_moved_to_the_file_that_it_touches(place
     (rule,) = shell.json("check", "moved here.py").rules
     assert (rule.id, rule.moved_from) == (kept.entity.item_id, "a.py")
     shell("confirm", kept.entity.item_id)
-    assert "written of" not in facts_of(hook("PreToolUse", document, cwd=place))
+    assert "written for" not in facts_of(hook("PreToolUse", document, cwd=place))
 
 
 def test_a_path_of_two_lines_is_guarded_like_any_other_and_told_in_one(place):

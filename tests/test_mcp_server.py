@@ -115,7 +115,7 @@ async def the_whole_story(client, mode):
     assert [entry["state"] for entry in data["entries"]] == ["todo", "todo"]
     step = (await told(client, "plan", action="next", plan=plan))[1]["step"]
     assert ID.fullmatch(step)
-    assert "Nothing can be started" in (await told(client, "plan", action="next", plan=plan))[0]
+    assert "No step can be started" in (await told(client, "plan", action="next", plan=plan))[0]
     await told(client, "plan", action="done", ids=[step])
     assert "Refuse" in (await told(client, "plan"))[0]
     message = (await told(client, "message", action="send", to="ada", text="Mind the proxy", needs_answer=True))[1][
@@ -371,7 +371,7 @@ def test_resources_are_listed_page_by_page(served):
                     break
             assert len(found) == len(set(found)) == 121
             for wrong in ("x", "!!", base64.urlsafe_b64encode(b"99/zzz").decode(), "é"):
-                with pytest.raises(Exception, match="no cursor"):
+                with pytest.raises(Exception, match="is not a cursor of this list"):
                     await client.list_resources(cursor=wrong)
 
     run(talk)

@@ -231,7 +231,7 @@ def test_the_mode_alone(store, old):
 @pytest.mark.parametrize(
     ("how", "wrong"),
     [
-        ({"mode": "dual"}, "which folder"),
+        ({"mode": "dual"}, "no folder to migrate is named"),
         ({"mode": "primary", "source": "old"}, "goes through dual"),
         ({"mode": "off", "source": "old"}, "--from goes with"),
         ({"mode": "dual", "source": "project"}, "lie within each other"),
@@ -796,7 +796,7 @@ def test_the_command(tmp_path, old, store):
     shell = Shell(tmp_path / "project", tmp_path)
     assert "off" in shell("migrate").lines[0]
     shell.fails("migrate", "--from", old, code=2, wrong="--from needs --to dual")
-    shell.fails("migrate", "--to", "dual", code=2, wrong="which folder")
+    shell.fails("migrate", "--to", "dual", code=2, wrong="no folder to migrate is named")
     dry = shell.json("migrate", "--from", old, "--to", "dual", "--dry-run")
     assert (dry.dry, dry.counts["imported"]) == (True, 4)
     done = shell("migrate", "--from", old, "--to", "dual")

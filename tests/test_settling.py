@@ -115,7 +115,7 @@ def test_the_command_that_is_named_settles_the_conflict_of_any_field(clones, mon
         told = capsys.readouterr()
         with Project.open(os.fspath(clones[0]), WRITER) as project:
             entity = project.show(item_id)
-        if code or entity.conflicts or "Nothing had to change" in told.out:
+        if code or entity.conflicts or "Nothing changed" in told.out:
             left.append((item_type, name, words, told.err))
         elif words[-1].startswith(f"{name}=") or name == "state":
             assert entity.value[name] == both[meant], words
