@@ -172,7 +172,7 @@ def test_atoms_as_people_write_them():
         ({"relevance": math.inf}, "relevance: inf is not a number in 0 … 1"),
         ({"relevance": 1.0000001}, "relevance: 1.0000001 is not a number"),
         ({"relevance": -0.1}, "relevance: -0.1 is not a number"),
-        ({"relevance": True}, "relevance: True is no number"),
+        ({"relevance": True}, "relevance: True is not a number"),
         ({"relevance": "0.5"}, "relevance: 0.5 is not a number"),
         ({"millionths": 1_000_001}, "relevance: 1000001 is outside its range"),
         ({"millionths": 0.5}, "relevance: an integer was expected"),

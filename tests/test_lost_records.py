@@ -102,12 +102,12 @@ def test_who_lost_it_has_it_again_with_the_next_sync(team):
     shells, lineage, one = team
     ada, bob, carol = shells.values()
     told = ada("sync", "--with", "../bob", "--dry-run")
-    assert "would be rewritten" in told.out
+    assert "would be restored from" in told.out
     assert TEXTS[1] not in said(ada, lineage)
     done = json.loads(ada("sync", "--with", "../bob", "--json").out)
     assert done["returned"] == 3
     check_whole(shells, lineage, "ada")
-    assert "written again" not in ada("sync", "--with", "../bob").out
+    assert "restored from" not in ada("sync", "--with", "../bob").out
     for name in ("bob", "carol"):
         shells[name]("sync", "--with", "../ada")
         check_whole(shells, lineage, name)
@@ -155,7 +155,7 @@ def test_a_repair_takes_it_from_another_clone(team):
     shells, lineage, _ = team
     shells["ada"]("doctor", "--repair", "--from", os.fspath(shells["bob"].folder))
     check_whole(shells, lineage, "ada", "bob")
-    assert "written again" not in shells["ada"]("sync", "--with", "../bob").out
+    assert "restored from" not in shells["ada"]("sync", "--with", "../bob").out
 
 
 @pytest.mark.slow
@@ -163,11 +163,11 @@ def test_a_repair_takes_it_from_another_clone(team):
 def test_it_comes_back_from_where_all_exchange(team, place):
     shells, lineage, _ = team
     ada, bob, carol = shells.values()
-    assert "written again" in ada("sync", "--with", place).out
+    assert "restored from" in ada("sync", "--with", place).out
     for name in ("carol", "bob", "ada"):
         shells[name]("sync", "--with", place)
         check_whole(shells, lineage, name)
-    assert "written again" not in ada("sync", "--with", place).out
+    assert "restored from" not in ada("sync", "--with", place).out
     bob("sync", "--with", "../carol")
     assert files(ada) == files(bob) == files(carol)
 
@@ -321,9 +321,9 @@ def test_what_came_back_and_is_lost_again_comes_back_again(team):
             damage(ada, lineage, seq)
         assert "its content is lost" in ada("doctor", "--repair").out
         assert TEXTS[4] in ada("show", one).out
-    assert "would be rewritten" in ada("sync", "--with", "../bob", "--dry-run").out
+    assert "would be restored from" in ada("sync", "--with", "../bob", "--dry-run").out
     ada("sync", "--with", "../bob")
-    assert "written again" not in ada("sync", "--with", "../bob", "--dry-run").out
+    assert "restored from" not in ada("sync", "--with", "../bob", "--dry-run").out
     check_whole(shells, lineage, "ada", "bob")
     assert files(ada) == files(bob)
 
@@ -336,7 +336,7 @@ def test_what_says_that_a_record_was_lost_may_be_lost_itself(tmp_path):
     damage(ada, lineage, 6)
     assert "its content is lost" in ada("doctor", "--repair").out
     ada("doctor")
-    assert "written again" in ada("sync", "--with", "../bob").out
+    assert "restored from" in ada("sync", "--with", "../bob").out
     bob("sync", "--with", "../ada")
     check_whole(shells, lineage, "ada", "bob")
 

@@ -233,7 +233,7 @@ def test_the_mode_alone(store, old):
     [
         ({"mode": "dual"}, "no folder to migrate is named"),
         ({"mode": "primary", "source": "old"}, "goes through dual"),
-        ({"mode": "off", "source": "old"}, "--from goes with"),
+        ({"mode": "off", "source": "old"}, "--from needs --to dual"),
         ({"mode": "dual", "source": "project"}, "lie within each other"),
         ({"mode": "dual", "source": "project/.periplus/journal"}, "lie within each other"),
         ({"mode": "dual", "source": "old/events.jsonl"}, "not a folder"),

@@ -51,7 +51,7 @@ def test_there_and_back(shell, tmp_path):
     assert "13 records" in done.out
     file = shell.folder / "engine-periplus.zip"
     assert "private" not in "".join(zipfile.ZipFile(file).namelist())
-    assert "sound" in shell("import", file, "--dry-run", cwd=tmp_path / "other").out
+    assert "intact: 13 records" in shell("import", file, "--dry-run", cwd=tmp_path / "other").out
     assert os.listdir(tmp_path / "other") == []
     document = shell.json("import", file, tmp_path / "other")
     assert (document.records, document.objects > 0) == (13, True)
@@ -185,8 +185,8 @@ def test_what_is_there_is_not_touched(shell, tmp_path):
 def test_a_folder_that_is_not_there_is_made_with_those_above_it(shell, tmp_path):
     shell("export", "store.zip")
     place = tmp_path / "far" / "away"
-    assert "nothing was made of it" in shell("import", "store.zip", place, "--dry-run").out
-    assert "nothing was made of it" in shell("import", "store.zip", "--dry-run", place).out
+    assert "nothing was created" in shell("import", "store.zip", place, "--dry-run").out
+    assert "nothing was created" in shell("import", "store.zip", "--dry-run", place).out
     shell.fails("import", "run.jsonl", place, code=2, wrong="not an exported store")
     shell.fails("import", "absent.zip", place, code=1, wrong="there is no file")
     assert not (tmp_path / "far").exists(), "nothing is left where nothing came of it"

@@ -557,7 +557,7 @@ def test_a_junit_report_is_counted_and_what_is_none_is_refused(text, counts):
         ("test -d . && echo good", "test -d .", "ok", ("ok", 0, 0), ""),
         ("test -d . && echo good", "test -d .", "failed", ("ok", 0, 1), ""),
         ("test -d .", "tests", "ok", ("ok", 0, 0), ""),
-        ("test -d . | cat", "tests", "ok", ("unknown", None, 0), "hides"),
+        ("test -d . | cat", "tests", "ok", ("unknown", None, 0), "hide how the tests ended"),
     ],
 )  # fmt: skip
 def test_tests_whose_exit_code_is_of_something_else_are_compared_with_nothing(

@@ -99,7 +99,7 @@ def test_what_is_superseded_by_what_is_gone_wants_a_look(sh, how):
     [due] = sh.json("review", code=1).due
     assert (due.id, due.unreplaced, due.command) == (old, "superseded", "periplus undo --seq 3")
     out = sh("review", code=1).out
-    assert "superseded by nothing: what replaced it was deleted or redacted" in out
+    assert "superseded without a replacement: the entity that replaced it was deleted or redacted" in out
     assert f"to leave it as it is: periplus state {old} superseded" in out
     sh(*due.command.split()[1:])
     assert [hit.id for hit in sh.json("recall", "ports").hits] == [old]

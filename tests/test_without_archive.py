@@ -155,10 +155,10 @@ def test_what_is_not_here_is_said_in_whatever_way_is_asked(apart):
     assert ada.json("show", one).cut
     assert ada.json("blame", one).cut
     assert ada.json("review").cut
-    assert "older records are not here" in ada("review").out
+    assert "older records are missing" in ada("review").out
     with Project.open(str(ada.folder), Writer("ada", "who_0000000000000000", "", 1)) as project:
         said = run_show(project, ShowArguments(one)).entries
-        assert "older records are not here" in said[-1].text
+        assert "older records are missing" in said[-1].text
 
 
 @pytest.mark.slow
@@ -240,7 +240,7 @@ def test_a_check_that_may_have_failed_is_not_passed_over(apart):
     shutil.move(archive, away)
     assert "failed" in ada.json("recall", "ports start").hits[0].checked
     without_index(ada.folder / ".periplus")
-    assert "older records are not here" in ada.json("recall", "ports start").hits[0].checked
+    assert "older records are missing" in ada.json("recall", "ports start").hits[0].checked
     new = ada.json("remember", "Ports end at 9999", "--type", "constraint", "--check", "true").entity.id
     told = {hit.id: hit.checked for hit in ada.json("recall", "ports").hits}
     assert "older records" in told[rule]

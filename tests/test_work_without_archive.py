@@ -106,7 +106,7 @@ def test_the_agent_begins_and_goes_on_with_a_session(away):
     told = shell.json("run", "--list")
     assert [(one.name, one.turns) for one in told.sessions] == [("talk", 2)]
     assert told.cut
-    assert "older records are not here" in shell("run", "--list").out
+    assert "older records are missing" in shell("run", "--list").out
     shutil.move(elsewhere, archive)
     told = shell.json("run", "--list")
     assert [(one.name, one.turns) for one in told.sessions] == [("talk", 2)]

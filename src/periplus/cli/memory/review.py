@@ -119,7 +119,7 @@ def _review(face: Face, arguments: argparse.Namespace) -> int:
         if not result.due:
             yield "Nothing is stale, expired or fails its check."
         if is_cut:
-            yield f"{paint.bad}older records are not here{paint.end}, so failed checks and conflicts may be missing from this list: periplus status"
+            yield f"{paint.bad}older records are missing{paint.end}, so failed checks and conflicts may be missing from this list: periplus status"
 
     return face.emit(result, lines, 1 if result.due else 0)
 

@@ -63,7 +63,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.project.migration import migrate, migration_status
 
     if arguments.source and not arguments.to:
-        raise UsageError("--from goes with --to dual", safe="Nothing was changed.",
+        raise UsageError("--from needs --to dual", safe="Nothing was changed.",
                          mend="Look first: periplus migrate --from DIR --to dual --dry-run")  # fmt: skip
     acts = arguments.to or arguments.heal or arguments.take
     with face.open(allow_secrets=arguments.insist) as project:

@@ -101,4 +101,4 @@ def last_check_text(journal: Journal, entity: Entity) -> str:
         return ""
     made = "item_type = ? AND item_id = ? AND version <> '' AND parents = ''"
     is_new = bool(journal.index.records(made, (entity.item_type, entity.item_id), 1))
-    return "" if is_new else "it is unknown whether its check was run: older records are not here"
+    return "" if is_new else "it is unknown whether its check was run: older records are missing"
