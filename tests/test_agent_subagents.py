@@ -298,7 +298,7 @@ def test_its_own_budget_and_steps_stop_it_alone(folder):
 
 
 @pytest.mark.parametrize(("args", "outcome", "said"), [
-    ({"deadline_s": 100, "idle_s": 3_000}, "deadline", "its time was over"), ({"idle_s": 100}, "idle", "nothing was heard"),
+    ({"deadline_s": 100, "idle_s": 3_000}, "deadline", "it reached its time limit"), ({"idle_s": 100}, "idle", "it showed no progress"),
 ])  # fmt: skip
 def test_one_that_takes_too_long_or_is_silent_is_stopped(folder, args, outcome, said):
     clock = Clockwork()
@@ -425,7 +425,7 @@ def test_one_that_was_cut_off_and_lost_its_claim_is_reported_on_and_does_not_go_
             ["a.py"],
             1,
         )
-        assert "does not go on: b.py is claimed by bob" in result.output
+        assert "cannot continue: b.py is claimed by bob" in result.output
         assert list(head.voices.asked) == [""]
         assert head.session.budget.spent.tokens >= 300
 
@@ -795,7 +795,7 @@ def test_a_kill_in_the_middle_of_one_is_gone_on_from(shell):
         run.kill()
         run.communicate()
         hangs.over.set()
-    assert "cut off" in shell("run", "--list").out
+    assert "interrupted" in shell("run", "--list").out
     own, theirs = ends(), [None, says("a - b.")]
     with FakeProvider(*[lambda body: by_whom(body, own, theirs)] * 4) as fake:
         use(shell, fake)
@@ -823,7 +823,7 @@ def test_ctrl_c_stops_it(shell):
         hangs.over.set()
     assert run.returncode == 130, out
     assert "reader 1.1.1: cancelled" in out.decode()
-    assert "cut off" not in shell("run", "--list").out
+    assert "interrupted" not in shell("run", "--list").out
 
 
 def test_the_foot_says_who_is_at_work():

@@ -83,7 +83,7 @@ class Watch:
             if late and left_s <= 0:
                 self.late = late
                 self._token.cancel(
-                    "its time was over" if late == "deadline" else "nothing was heard of it for too long"
+                    "it reached its time limit" if late == "deadline" else "it showed no progress for too long"
                 )
                 return
             self._world.wait(self._over, left_s)
