@@ -974,7 +974,7 @@ def table_of(place, mode="plain", name="s", **environment):
 
 @pytest.mark.slow
 def test_servers_are_listed_and_checked(shell, tmp_path):
-    assert "There is no server" in shell.run("servers", "list", code=1)
+    assert "There are no servers" in shell.run("servers", "list", code=1)
     about = tmp_path / "about"
     about.write_text("says it again")
     write_settings(
@@ -1016,7 +1016,7 @@ def test_servers_of_plugins_are_checked_as_a_session_has_them(shell, tmp_path):
     command = json.dumps([sys.executable, "{plugin}/server.py", "plain", os.fspath(tmp_path / "log")])
     (folder / "plugin.toml").write_text(f'name = "raw"\nversion = "1"\n[[servers]]\nname = "s"\ncommand = {command}\n')
     (folder / "server.py").write_text(Path(CHILD).read_text())
-    assert "There is no server" in shell.run("servers", "list", code=1)
+    assert "There are no servers" in shell.run("servers", "list", code=1)
     shell.run("plugins", "trust", "raw", "--unsandboxed")
     out = json.loads(shell.run("servers", "check", "--json"))
     assert [(row["name"], row["source"], row["state"], len(row["tools"])) for row in out["servers"]] == [
