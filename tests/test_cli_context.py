@@ -231,7 +231,7 @@ def test_a_ref_that_one_clone_ended_and_another_moved_is_shown_and_kept_or_ended
     other("context", "refs", "--end", "side")
     shell("sync", "--with", tmp_path / "b")
     told = shell("context", "refs").out
-    assert f"periplus context {' '.join(words)} " in told
+    assert f"`periplus context {' '.join(words)}`" in told
     assert [one.ended_apart for one in shell.json("context", "refs").refs] == [False, True]
     (conflict,) = shell.json("status").conflicts
     assert "`periplus context merge --ref side` ends it" in shell("show", conflict).out

@@ -138,7 +138,7 @@ def test_a_session_with_a_mention_a_question_an_undo_and_its_end(shell, terminal
     with FakeProvider(says("I look.", READS), says("The sign.", MENDS), says("", CHECKS), says("It adds now.")) as fake:
         use(shell, fake)
         window = terminal()
-        window.wait_for("/help says list commands")
+        window.wait_for("/help lists the commands")
         window.type("mend @calc.py please")
         window.wait_for("Run it? y(es), n(o), a(lways)")
         window.type("use make instead")
@@ -176,7 +176,7 @@ def test_while_the_person_thinks_nothing_of_the_index_is_held(shell):
     with FakeProvider() as fake:
         use(shell, fake)
         run = AtTerminal(shell, "run")
-        run.wait_for("list commands")
+        run.wait_for("/help lists the commands")
         assert shell("remember", "written by somebody else").code == 0
         until = time.monotonic() + 60
         while is_held(shell.folder / ".periplus" / "index.sqlite"):
@@ -194,7 +194,7 @@ def test_steering_stopping_and_going_on_in_a_narrow_terminal_without_colour(shel
     with FakeProvider(first, says("I heard you.", READS), says("Done.")) as fake:
         use(shell, fake)
         window = terminal(columns=40, lines=20, env={"NO_COLOR": "1"})
-        window.wait_for("list commands")
+        window.wait_for("/help lists the commands")
         window.type("look at it")
         assert first.begun.wait(60)
         window.press("Escape")
@@ -208,7 +208,7 @@ def test_steering_stopping_and_going_on_in_a_narrow_terminal_without_colour(shel
     with FakeProvider(says("I look.", READS), second) as fake:
         use(shell, fake)
         window = terminal("run", "--session", "night")
-        window.wait_for("list commands")
+        window.wait_for("/help lists the commands")
         window.type("look again")
         assert second.begun.wait(60)
         window.type("use the other file")
@@ -232,7 +232,7 @@ def test_a_session_is_put_aside_by_the_shell_and_keys_are_no_words(shell, termin
         use(shell, fake)
         window = terminal("--norc", "--noprofile", "-i", program="bash")
         window.type(PERIPLUS)
-        window.wait_for("list commands")
+        window.wait_for("/help lists the commands")
         window.press("C-z")
         window.wait_for("Stopped")
         window.type("echo we are $((40 + 2)); fg")
@@ -272,7 +272,7 @@ def test_a_diff_the_end_of_an_output_and_an_answer_in_markdown(shell, terminal, 
     ) as fake:
         use(shell, fake, mode="autonomous")
         window = terminal("run", "--allow", "shell(seq)", columns=70, lines=60, env=environment)
-        window.wait_for("list commands")
+        window.wait_for("/help lists the commands")
         window.type("mend it")
         window.wait_for("It *adds*." if "TERM" in environment else "It adds.")
         shown, coloured = [line.rstrip() for line in window.screen().splitlines()], window.screen(colours=True)
@@ -284,7 +284,7 @@ def test_a_diff_the_end_of_an_output_and_an_answer_in_markdown(shell, terminal, 
     assert shown[at + 1 : at + 3] == ["    -    return a - b", "    +    return a + b"]
     at = next(at for at, line in enumerate(shown) if line.startswith("· shell seq"))
     assert shown[at + 1 : at + 6] == [
-        "    (the last 4 of 10 lines; /show has all)", "    107", "    108", "    109", "    \\x1b[2Jcleared",
+        "    (the last 4 of 10 lines; all: /show)", "    107", "    108", "    109", "    \\x1b[2Jcleared",
     ]  # fmt: skip
     assert [line.rstrip() for line in whole.splitlines() if re.fullmatch(r"10\d *", line)] == [
         str(number) for number in range(101, 110)
@@ -416,7 +416,7 @@ def test_topics_folds_modes_and_another_session_by_commands(shell, terminal, col
     with FakeProvider(*replies) as fake:
         use(shell, fake)
         window = terminal("run", "--session", "day", columns=columns, env={"NO_COLOR": "1"})
-        window.wait_for("list commands")
+        window.wait_for("/help lists the commands")
         window.type("look at the sign")
         window.wait_for("The sign is wrong.")
         window.type("/topic new docs write them")
@@ -494,7 +494,7 @@ def test_a_session_to_go_on_with_is_picked_from_a_list(shell, terminal):
         window.wait_for("Which one? (a number; default: 1)")
         assert re.search(r"1\. second .*\n +2\. first ", window.screen())
         window.type("2")
-        window.wait_for("list commands")
+        window.wait_for("/help lists the commands")
         window.type("and now?")
         window.wait_for("Gone on.")
         window.press("C-d")
@@ -518,7 +518,7 @@ def test_a_question_of_the_agent_is_no_question_of_yes_or_no(shell, terminal):
     with FakeProvider(says("", question), says("Painted.")) as fake:
         use(shell, fake)
         window = terminal()
-        window.wait_for("list commands")
+        window.wait_for("/help lists the commands")
         window.type("paint it")
         window.wait_for("asks: your answer")
         window.type("2")

@@ -343,7 +343,7 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
             with begin(project, client, begun) as session:
                 _look_up(session, lines)
                 say(
-                    f"Periplus, with {model} in {root}; commands are confined by: {session.sandbox.layer}. /help says what can be typed."
+                    f"Periplus, with {model} in {root}; commands are confined by: {session.sandbox.layer}. /help lists the commands."
                 )
                 for line in session.said:
                     say(line)
