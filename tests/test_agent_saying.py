@@ -195,7 +195,7 @@ def test_what_is_typed_while_the_session_is_being_opened_is_kept_for_it(tmp_path
     else:
         with pytest.raises(EnvironmentFailure):
             conversation.leave()
-        assert said[-1] == "(the session could not be opened; not heard: first)"
+        assert said[-1] == "(the session could not be opened; not sent: first)"
     assert [one.text for one in bench.of(Requested)] == ["first"] * opens
     assert said[0].startswith("(a moment")
 

@@ -254,7 +254,7 @@ def test_ctrl_c_parks_the_turn_and_killing_leaves_it_to_be_resumed(shell):
     titles = {one["name"]: one["title"] for one in json.loads(shell("run", "--list", "--json").out)["sessions"]}
     assert titles["night"] == "mend it"  # what it was told to do, not how it is called
     assert shell("trail", "list").out.count("mend it") == 2
-    assert shell("run", "--resume", "night", code=1).out.startswith("Session night was not cut off")
+    assert shell("run", "--resume", "night", code=1).out.startswith("Session night was not interrupted")
 
 
 @pytest.mark.slow

@@ -588,13 +588,13 @@ def test_what_names_no_file_is_told(served):
         async with served.client() as client:
             text, data = await told(client, "remember", type="trap", text="Mind b", about=["b.py", "src/b.py"])
             (note,) = data["notes"]
-            assert note.startswith("There is no b.py (paths lead from the project's folder)")
+            assert note.startswith("b.py does not exist (paths lead from the project's folder)")
             assert note in text
             text, data = await told(client, "revise", ids=[data["id"]], action="set", fields={"about": ["c.py"]})
-            assert data["notes"][0].startswith("There is no c.py")
+            assert data["notes"][0].startswith("c.py does not exist")
             assert data["notes"][0] in text
             text, data = await told(client, "claim", action="take", paths=["b.py", "src/b.py:x", "docs/*.md"])
-            assert data["notes"] == ["Nothing is there yet by the name of b.py (paths lead from the project's folder)"]
+            assert data["notes"] == ["b.py does not exist yet (paths lead from the project's folder)"]
             assert data["notes"][0] in text
             text, data = await told(client, "remember", text="Seen twice", evidence=["record:999", "record:1"])
             assert data["notes"] == ["there is no record 999 here: it is kept as evidence all the same"]
@@ -698,10 +698,10 @@ def test_who_writes_to_a_name_that_nearly_somebody_has_is_told(served):
             text, data = await told(client, "message", action="send", to="Codex", text="Which one?")
             [note] = data["notes"]
             assert note.startswith("Nobody here is called Codex, but somebody is called codex, who does not get this.")
-            assert note.endswith('If codex is meant, say it again with to="codex"')
+            assert note.endswith('If codex is meant, repeat the call with to="codex"')
             assert note in text
             text, data = await told(client, "message", action="handoff", to="codez", text="The rest is yours")
-            assert 'say it again with to="codex"' in text
+            assert 'repeat the call with to="codex"' in text
             assert len(data["notes"]) == 1
             for name in ("codex", "", "somebody"):
                 if name:

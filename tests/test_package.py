@@ -107,7 +107,7 @@ def test_there_and_back_through_a_pipe(shell, tmp_path):
             check=False,
         )
     assert cut.returncode == 3
-    assert cut.stderr.decode().startswith("periplus: whoever read standard output went away")
+    assert cut.stderr.decode().startswith("periplus: the reader of standard output closed it")
     assert cut.stderr.count(b"\n") == 2
 
     code, out, err = run("import", "-", "cut", stdin=data[: len(data) // 2], cwd=tmp_path)
