@@ -627,7 +627,7 @@ def test_what_stands_in_the_way_before_a_run_is_said_with_what_mends_it(shell):
     kept = shell("models", "key", "opanai", stdin=b"sk-1234567890")  # it may be that of a server
     assert "There is no provider opanai" in kept.err
     assert "anthropic, local, openai" in kept.err
-    shell.fails("models", "key", "openai", code=1, wrong="no key of openai is kept")
+    shell.fails("models", "key", "openai", code=1, wrong="there is no key of openai in ")
     with FakeProvider(Failure(404, {"error": {"message": "no such model"}})) as fake:
         use(shell, fake)
         assert "periplus models list --ask fake" in shell("run", "x", code=1).out

@@ -74,12 +74,12 @@ def test_the_prompt_that_the_faults_are_tried_with_is_answered(place, tmp_path):
 @pytest.mark.parametrize(
     ("document", "word"),
     [
-        (b"", "not a JSON document"),
-        (b"not JSON at all", "not a JSON document"),
-        (b"\xff\xfe\x00garbage\x00\xff", "not a JSON document"),
-        (b'{"session_id": "s", "prompt": ', "not a JSON document"),
-        (b"[" * 200_000, "not a JSON document"),
-        (b"[1, 2]", "not a JSON object"),
+        (b"", "is not a JSON document"),
+        (b"not JSON at all", "is not a JSON document"),
+        (b"\xff\xfe\x00garbage\x00\xff", "is not a JSON document"),
+        (b'{"session_id": "s", "prompt": ', "is not a JSON document"),
+        (b"[" * 200_000, "is not a JSON document"),
+        (b"[1, 2]", "is not a JSON object"),
         (b"{}", "session_id"),
         (b'{"session_id": 7, "prompt": "x"}', "session_id"),
         (b'{"session_id": "s"}', "prompt"),

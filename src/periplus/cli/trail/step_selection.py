@@ -65,7 +65,7 @@ def _opcodes(words: list[str] | None) -> frozenset[int] | None:
     if words is None:
         return None
     found = set()
-    for name in _words(words):
+    for name in _words("--op", words):
         known = BY_NAME.get(name.upper())
         digits = name.upper().removeprefix("OP_").removeprefix("0X")
         if known is not None:
@@ -90,17 +90,17 @@ def _outcomes(words: list[str] | None) -> frozenset[str] | None:
 
     if words is None:
         return None
-    found = frozenset(word.lower() for word in _words(words))
+    found = frozenset(word.lower() for word in _words("--outcome", words))
     wrong = sorted(found - set(OUTCOMES))
     if wrong:
         raise UsageError(f"unknown outcome {wrong[0][:40]!r}", mend=f"Write one or more of {', '.join(OUTCOMES)}.")
     return found
 
 
-def _words(values: list[str]) -> list[str]:
+def _words(option: str, values: list[str]) -> list[str]:
     from periplus.base.errors import UsageError
 
     words = [word.strip() for value in values for word in value.split(",")]
     if not all(words):
-        raise UsageError("the list contains an empty name", mend="Separate names by commas.")
+        raise UsageError(f"{option}: the list contains an empty name", mend="Separate names by commas.")
     return words
