@@ -533,7 +533,7 @@ def test_a_checkpoint_that_is_whole_is_kept_where_records_before_it_are_missing(
     live[live.index(announced) - 1].unlink()
     (ada.folder / ".periplus" / "index.sqlite").unlink()
     said = ada("doctor", code=3).out
-    assert "is whole and cannot be used" in said
+    assert "is intact and cannot be used" in said
     assert "Remove it" not in said
     ada("doctor", "--repair")
     assert all("A widget has number" in ada("show", one).out for one in ids)
@@ -593,7 +593,7 @@ def test_a_copy_that_lacks_the_newest_records_says_so(history, has_written):
     live[-1].unlink()
     if has_written:
         copy("remember", "Written in the copy", "--type", "note")
-    assert "not all came along" in copy("doctor", code=1).out
+    assert "the copy is incomplete" in copy("doctor", code=1).out
     copy("sync", "--with", "../ada")
     copy("doctor")
 

@@ -62,7 +62,7 @@ def test_the_doctor_who_looks_while_somebody_redacts_finds_no_damaged_index(tmp_
         redact(journal, WRITER, secret=SECRET, reason="a secret", progress=look)
         assert examine(journal).problems == []
     assert [one for one in told if one.severity != "note"] == []
-    assert any("content is being taken out" in one.what for one in told)
+    assert any("a redaction is in progress" in one.what for one in told)
 
 
 def test_where_it_never_rests_that_is_told(tmp_path):
@@ -78,7 +78,7 @@ def test_where_it_never_rests_that_is_told(tmp_path):
         found = examine_stable(journal, look)
         assert next(secrets, None) is None
         assert [one.severity for one in found.problems] == ["error", "note"]
-        assert "each time" in found.problems[1].what
+        assert "each attempt" in found.problems[1].what
 
 
 def test_what_is_wrong_is_told_once_where_others_only_write(tmp_path):
@@ -116,5 +116,5 @@ def test_a_file_that_lags_behind_what_others_write_meanwhile_is_of_the_journal(t
         found = examine(journal, progress=meanwhile)
     assert looks
     assert {one.what for one in found.problems if one.severity == "warning"} == {
-        "the file holds an older version, or is written in another way"
+        "the file holds an older version, or is formatted differently"
     }

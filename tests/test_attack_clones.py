@@ -81,7 +81,7 @@ def test_what_another_clone_went_on_from_may_come_later(ada, tmp_path):
     code, found = problems(cleo)
     assert code == 0
     assert [severity for severity, _ in found] == ["note"]
-    assert "has not come yet" in found[0][1]
+    assert "has not arrived yet" in found[0][1]
     exchange(cleo, ada)
     assert problems(cleo) == (0, [])
 

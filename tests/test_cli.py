@@ -746,7 +746,7 @@ def test_doctor_warns_of_a_file_edited_by_hand_and_status_takes_it_in(store):
     path = store.folder / f".periplus/entities/lesson/{item_id}.json"
     path.write_text(path.read_text().replace("Keep calm", "Panic"))
     done = store("doctor", code=1)
-    assert "warning  the file was edited and that is not in the journal yet" in done.lines
+    assert "warning  the file has an edit that is not in the journal yet" in done.lines
     found = store.json("doctor", code=1)
     assert not found.sound
     assert [(problem.severity, problem.path) for problem in found.problems] == [("warning", str(path))]

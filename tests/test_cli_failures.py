@@ -223,7 +223,7 @@ def test_keys_of_another_user_are_neither_missing_nor_made_anew(public):
     )
     [problem] = decoded(as_nobody(public, "doctor", "--json", code=1).out).problems
     assert (problem.severity, problem.path) == ("warning", str(keys))
-    assert problem.what == "it may not be read by this user, and was not checked"
+    assert problem.what == "this user may not read it, so it was not checked"
     assert problem.next == "Run it as user root."
     for place, _, names in os.walk(public.folder / ".periplus"):
         for path in (place, *(os.path.join(place, name) for name in names)):

@@ -103,10 +103,10 @@ def test_what_came_behind_a_seq(sh):
     ("words", "code", "wrong"),
     [
         (["--since-seq", "9"], 1, "there is no record 9: the newest of lin_"),
-        (["--reader", "../x"], 2, "'../x' is no name of a reader"),
-        (["--reader", ""], 2, "'' is no name of a reader"),
-        (["--reader", "me", "--before", "2"], 2, "--before cannot be combined"),
-        (["--follow", "--before", "2"], 2, "--before cannot be combined"),
+        (["--reader", "../x"], 2, "'../x' is not a valid reader name"),
+        (["--reader", ""], 2, "'' is not a valid reader name"),
+        (["--reader", "me", "--before", "2"], 2, "--before goes back"),
+        (["--follow", "--before", "2"], 2, "--before goes back"),
         (["--since-seq", "x"], 2, "'x' is not a whole number"),
         (["--before", "nobody:2"], 2, "'nobody:2' is not LINEAGE:SEQ"),
         (["--since", "yesterday"], 2, "--since 'yesterday' is not a time"),
@@ -377,7 +377,7 @@ def test_show_as_it_was(known):
     assert (now.entity.value["state"], now.at, [r.seq for r in now.history]) == ("superseded", 0, [6, 4])
     assert (then.entity.value["state"], then.at, [r.seq for r in then.history]) == ("accepted", 4, [4])
     assert "  state       accepted\n" in sh("show", first, "--at", "5").out
-    sh.fails("show", second, "--at", "4", code=1, wrong="was not there at record 4")
+    sh.fails("show", second, "--at", "4", code=1, wrong="did not exist at record 4")
     sh.fails("show", first, "--at", "7", code=1, wrong="there is no record 7: the newest of lin_")
     sh.fails("show", first, "--at", "0", code=1, wrong="there is no record 0")
     sh.fails("show", first, "--at", "x", code=2, wrong="'x' is not a whole number")

@@ -35,7 +35,7 @@ def test_one_byte_is_mended(shell):
     path.write_bytes(good[:900] + b"#" + good[901:])
     assert "damage to acknowledged data" in shell("doctor", code=3).out
     done = shell("doctor", "--repair")
-    assert "mended   one byte mended by its checksum" in done.out
+    assert "mended   one byte corrected by its checksum" in done.out
     assert "sound" in done.lines[-1]
     assert path.read_bytes() == good
     assert shell.json("doctor", "--repair").mended == []
@@ -88,7 +88,7 @@ def test_settings_that_are_gone(shell, content):
     assert "the settings are made anew" in told
     assert path.read_bytes() == good
     if content is not None:
-        parked = re.search(r"; take over from (parked/\S+) what they said besides", told)[1]
+        parked = re.search(r"; copy the other settings from (parked/\S+)", told)[1]
         assert (path.parent / parked).read_bytes() == content
     assert "note number 3" in shell("recall", "engine").out
 
@@ -99,7 +99,7 @@ def test_an_identity_that_cannot_be_read(shell):
     shell("remember", "cannot be written", "--type", "note", code=3)
     told = shell("doctor", "--repair", code=1).out
     assert "begins a new lineage" in told
-    assert "Go on: nothing is lost." in told
+    assert "Continue: nothing is lost." in told
     assert "--damaged" not in told
     shell("remember", "can be written", "--type", "note")
     found = shell("recall", "engine").out

@@ -270,9 +270,9 @@ def test_a_fork_is_refused_with_code_5(people, tmp_path):
 @pytest.mark.parametrize(
     ("where", "code", "wrong"),
     [
-        ("orgin", 2, "no folder, remote or URL"),
-        ("", 2, "is not a folder or git remote"),
-        ("--upload-pack=touch x", 2, "is not a folder or git remote"),
+        ("orgin", 2, "not a folder, remote or URL"),
+        ("", 2, "no place to sync with"),
+        ("--upload-pack=touch x", 2, "no place to sync with"),
         ("../nowhere/stick", 2, "there is no folder"),
         ("file:///nonexistent.git", 3, "git cannot reach"),
         ("ext::sh -c touch% x", 3, "git cannot reach"),
@@ -290,7 +290,7 @@ def test_what_is_no_place_is_one_clear_error(people, tmp_path, where, code, wron
 def test_who_names_a_new_folder_without_a_path_is_told_how(people):
     ada = people["ada"]
     ada("remember", "Ports start at 8000")
-    told = ada.fails("sync", "--with", "my stick", code=2, wrong="no folder, remote or URL").err
+    told = ada.fails("sync", "--with", "my stick", code=2, wrong="not a folder, remote or URL").err
     command = re.search(r"periplus (sync .*)$", told, re.MULTILINE)[1]
     assert "/my stick (" in ada(*shlex.split(command)).out
     assert list((ada.folder / "my stick").iterdir())
@@ -314,7 +314,7 @@ def test_a_remote_whose_folder_is_gone_is_told_with_where_it_leads(people, tmp_p
     """A disk that is not mounted; it was said that there is no such remote."""
     git(people["ada"].folder, "remote", "add", "stick", os.fspath(tmp_path / "unmounted"))
     people["ada"].fails(
-        "sync", "--with", "stick", code=2, wrong=f"leads to {tmp_path / 'unmounted'}, where no folder is"
+        "sync", "--with", "stick", code=2, wrong=f"points to {tmp_path / 'unmounted'}, which is not a folder"
     )
 
 
@@ -522,7 +522,7 @@ def test_a_private_key_that_nobody_has_any_more_ends_its_lineage_and_nothing_els
         key.write_bytes(damage)
     assert "journal/keys/" in ada("sync", "--with", "origin", code=3 if damage else 1).out
     mended = ada("doctor", "--repair").out
-    assert f"nobody can sign for {key.stem} any more" in mended
+    assert f"{key.stem} can no longer be signed" in mended
     assert [one.severity for one in ada.json("doctor").problems] == ["note"]
     ada("remember", "Ports are odd")
     done = ada.json("sync", "--with", "origin")
@@ -597,7 +597,7 @@ def test_what_was_remembered_of_a_lineage_is_begun_anew_with_its_key(people):
     held = json.loads(peer.read_text())
     peer.write_bytes(b"{")
     bob("sync", "--with", "origin", code=3)
-    assert "its key is known elsewhere and kept" in bob("doctor", "--repair").out
+    assert "its key was found elsewhere and is kept" in bob("doctor", "--repair").out
     assert bob.json("doctor").problems == []
     now = json.loads(peer.read_text())
     assert (now["key"], now["seen"]) == (held["key"], None)

@@ -120,7 +120,7 @@ def test_a_cursor_never_goes_back_behind_another_process(journal, root):
     "name", ["", "../up", "a/b", ".hidden", "-x", "A", "é", "a" * 65, "nul\0", "a b", "con:1", "\udc80", "..", "a\n"]
 )
 def test_names_that_are_no_file_names_are_refused(journal, name):
-    with pytest.raises(UsageError, match="no name of a reader"):
+    with pytest.raises(UsageError, match="not a valid reader name"):
         Reader(journal, name)
 
 

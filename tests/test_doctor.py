@@ -73,7 +73,7 @@ def test_who_keeps_everybody_from_keeping_objects_is_named(root):
     with open_journal(root, clock=LaterClock()) as journal:
         (found,) = examine(journal).problems
     assert (found.severity, found.path) == ("warning", path)
-    assert found.what.startswith(f"objects are being taken out by {os.getpid()} ")
+    assert found.what.startswith(f"objects are being removed by {os.getpid()} ")
     os.close(fd)
     with open_journal(root, clock=LaterClock()) as journal:
         assert examine(journal).problems == []
@@ -151,8 +151,7 @@ def test_what_a_killed_write_left_is_told_wherever_it_lies(root):
     with open_journal(root) as journal:
         found = examine(journal)
     assert {(one.severity, one.what, one.path) for one in found.problems} == {
-        ("note", "a temporary file of a write that did not end; it counts for nothing", os.fspath(path))
-        for path in left
+        ("note", "a temporary file of an interrupted write; it is not used", os.fspath(path)) for path in left
     }
     assert found.exit_code == 0
 
@@ -167,7 +166,7 @@ def test_a_mark_of_another_record_than_the_one_that_is_there_is_told(root):
         found = examine(journal)
     (told,) = [one for one in found.problems if one.severity == "error"]
     assert (told.what, told.path, told.seq) == (
-        "the last durable record is another than the one acknowledged",
+        "the last durable record differs from the one acknowledged",
         os.fspath(path),
         1,
     )
@@ -244,7 +243,7 @@ def test_what_killed_writers_had_not_synced_makes_no_file_wrong(root):
     ):
         with open_journal(root, KilledBeforeSync()) as journal, pytest.raises(Stop):
             journal.mutate(change, WRITER)
-    what = "the file is behind the journal by what is not known to be on the disk yet"
+    what = "the file lacks changes that are not known to be durable yet"
     with open_journal(root) as journal:
         found = examine(journal)
         assert {one.path: one.what for one in found.problems if one.path in paths} == dict.fromkeys(paths, what)

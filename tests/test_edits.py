@@ -302,19 +302,19 @@ LEFT = {
     "a fraction": (lambda data: data.replace(b'"abc"', b"1.5"), "1.5 is no integer"),
     "a number beyond": (lambda data: data.replace(b'"abc"', b"9007199254740993"), "outside"),
     "no number": (lambda data: data.replace(b'"abc"', b"NaN"), "NaN is no integer"),
-    "twice": (lambda data: data.replace(b'"text"', b'"text": "z", "text"'), "there twice"),
+    "twice": (lambda data: data.replace(b'"text"', b'"text": "z", "text"'), "occurs twice"),
     "too deep": (lambda data: data.replace(b'"abc"', b"[" * 70 + b"]" * 70), "nested deeper"),
     "far too deep": (lambda data: data.replace(b'"abc"', b"[" * 90_000 + b"]" * 90_000), "deep"),
     "half a character": (lambda data: data.replace(b'"abc"', b'"\\ud800"'), "cannot be stored"),
-    "another id": (lambda data: data.replace(item(1).encode(), item(2).encode()), "its path says otherwise"),
-    "another type": (lambda data: data.replace(b'"type": "decision"', b'"type": "note"'), "its path says otherwise"),
-    "a list": (lambda _: b"[]\n", "no JSON object"),
+    "another id": (lambda data: data.replace(item(1).encode(), item(2).encode()), "does not match its path"),
+    "another type": (lambda data: data.replace(b'"type": "decision"', b'"type": "note"'), "does not match its path"),
+    "a list": (lambda _: b"[]\n", "not a JSON object"),
     "a field outside": (lambda data: data.replace(b'"format"', b'"text": "here", "format"'), "belong within"),
     "a field missing": (lambda data: data.replace(b'"heads"', b'"head"'), "lacks heads"),
     "no entity": (lambda _: b'{"a": 1}\n', "lacks"),
     "a later format": (lambda data: data.replace(b'"format": 1', b'"format": 2'), "of format 2"),
-    "no version": (lambda data: data.replace(b'"version": "', b'"version": "x'), "no version ids"),
-    "its entity a list": (lambda data: data.replace(b'{\n    "text": "abc"\n  }', b"[]"), "no JSON object"),
+    "no version": (lambda data: data.replace(b'"version": "', b'"version": "x'), "not version ids"),
+    "its entity a list": (lambda data: data.replace(b'{\n    "text": "abc"\n  }', b"[]"), "not a JSON object"),
     "too large": (lambda data: data.replace(b"abc", b"x" * EDIT_BYTES_MAX), "larger than"),
     "refused": (lambda data: data.replace(b"abc", b"forbidden"), "refused by the type"),
     "a secret": (lambda data: data.replace(b"abc", b"secret"), "looks like a secret"),
@@ -430,7 +430,7 @@ def test_a_version_whose_parents_are_elsewhere_is_adopted_and_sound(journal, his
     assert path_of(journal).read_bytes() == history[3]
     found = examine(journal)
     assert found.exit_code == 0
-    assert ["not held" in problem.what for problem in found.problems] == [True]
+    assert ["is missing" in problem.what for problem in found.problems] == [True]
 
 
 def test_older_versions_that_come_back_are_no_second_head(journal, history):

@@ -53,8 +53,8 @@ KINDS = (
          why="what a person wrote there is left to him: a word that means nothing to us is told until he changes it"),
     Kind("ignore", r"((journal|objects|hooks)/)?\.gitignore"),
     Kind("identity", r"journal/lineage\.json", lost=("proof",),
-         told=r"this copy ends with record \d+ of lin_\w{16}, what it was copied from had \d+",
-         why="a file that was put back lies in another place: the next write begins a lineage of its own; and what the original had is"
+         told=r"this copy ends with record \d+ of lin_\w{16}, its original had \d+",
+         why="a file that was put back lies in another place: the next write begins a new lineage; and what the original had is"
              " said here only: another name or number that it could be is believed, and told until the records are there"),
     Kind("segment", rf"journal/{LIN}/\d{{12}}\.jsonl", has_places=True),
     Kind("checkpoint", r"journal/checkpoints/\d{12}\.jsonl", is_derived=True, has_places=True),

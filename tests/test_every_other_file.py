@@ -258,7 +258,7 @@ def test_doctor_tells_of_words_of_turns_that_are_not_theirs(tmp_path):
     db.close()
     assert "turns.sqlite" in shell("doctor", code=1).out
     mended = shell("doctor", "--repair")
-    assert "turns was taken away" in mended.out
+    assert "turns was removed" in mended.out
     assert not path.exists()
     shell("doctor")
     with opened(tmp_path, "other") as project:

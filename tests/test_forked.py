@@ -130,7 +130,7 @@ def test_what_was_inherited_is_refused_and_may_be_closed(tmp_path):
 
         def work():
             for use in USES.values():
-                with pytest.raises(ForkedError, match="a fork of that") as caught:
+                with pytest.raises(ForkedError, match="not by a fork") as caught:
                     use(journal)
                 assert isinstance(caught.value, UsageError)
                 assert isinstance(caught.value, sqlite3.ProgrammingError)

@@ -29,7 +29,7 @@ STEPS = 45
 MARKS = (b"<<<<<<< ", b"\n=======\n", b">>>>>>> ")
 UNKNOWN = {  # told, and left alone until it is known
     "it shows a conflict between versions that are not held here",
-    "its version stands in no known relation to those held here: it may be older or newer",
+    "its version has no known relation to those held here: it may be older or newer",
 }
 SETTINGS = ["user.name=Ada", "user.email=ada@example.org", "commit.gpgsign=false", "protocol.file.allow=always",
             "core.hooksPath=/dev/null", "init.defaultBranch=main", "advice.detachedHead=false"]  # fmt: skip

@@ -187,10 +187,10 @@ def test_a_ref_without_records_is_told(people, tmp_path):
         done = bob.json("sync", "--with", "origin", code=5)
         assert {one.lineage: one.wrong for one in done.refused} == {
             "lin_0000000000000001": "origin: lin_0000000000000001 has no signed head",
-            "lin_0000000000000002": "origin: lin_0000000000000002 has no records there, and a signed head of 1 records",
-            "lin_0000000000000003": "origin: lin_0000000000000003 has no records there, and no signed head",
-            "lin_0000000000000004": "origin: lin_0000000000000004 has no records there, and no signed head",
-            "lin_0000000000000005": "origin: refs/periplus/lin_0000000000000005 leads to no files of a lineage: fatal: not a tree object",
+            "lin_0000000000000002": "origin: lin_0000000000000002 has no records there, but a signed head of 1 records",
+            "lin_0000000000000003": "origin: lin_0000000000000003 has no records there, but no signed head",
+            "lin_0000000000000004": "origin: lin_0000000000000004 has no records there, but no signed head",
+            "lin_0000000000000005": "origin: refs/periplus/lin_0000000000000005 has no files of a lineage: fatal: not a tree object",
         }
         assert all("git push origin --delete refs/periplus/" in one.next for one in done.refused[1:])
     assert len(bob.json("recall", "ports").hits) == 1
@@ -230,7 +230,7 @@ def test_whatever_a_ref_of_no_use_leads_to_how_to_be_rid_of_it_is_said(people, t
         "head.json of lin_0000000000000003 is no plain file",
     ]
     for one in done.refused:
-        assert one.safe == "Nothing of it was taken; what we hold is as it was."
+        assert one.safe == "Nothing of it was taken; the copy here is unchanged."
         assert f"git push origin --delete refs/periplus/{one.lineage}" in one.next
 
 
@@ -278,7 +278,7 @@ def test_a_tree_that_unfolds_without_end_is_told_with_its_ref(people, tmp_path):
     git(hub, "update-ref", "refs/periplus/lin_0000000000000001", commit)
     done = bob.json("sync", "--with", "origin", code=3)
     assert done.refused[0].wrong.startswith(
-        "origin: refs/periplus/lin_0000000000000001 leads to no files of a lineage: git says more than"
+        "origin: refs/periplus/lin_0000000000000001 has no files of a lineage: git returned more than"
     )
     assert len(bob.json("recall", "ports").hits) == 1
 
@@ -372,8 +372,8 @@ def test_a_remote_that_cannot_store_a_push_is_not_taken_for_one_that_does_not_al
     (hub / "objects/pack").write_text("in the way of what is stored, also where root may write everywhere")
     git(hub, "config", "receive.unpackLimit", "1")
     done = ada.json("sync", "--with", "origin", code=3)
-    assert "origin could not store what was pushed: " in done.refused[0].wrong
-    assert "disk is full" in done.refused[0].next
+    assert "origin could not store the push: " in done.refused[0].wrong
+    assert "disk space" in done.refused[0].next
 
 
 @pytest.mark.parametrize("name", ["{ref}.lock", "{ref}/below"])
@@ -388,7 +388,7 @@ def test_what_is_in_the_way_of_a_push_is_no_matter_of_what_is_allowed(people, tm
     else:
         place.touch()
     (told,) = ada.json("sync", "--with", "origin", code=3).refused
-    assert "origin did not take the push: " in told.wrong
+    assert "origin did not accept the push: " in told.wrong
     assert ref_of(ada) in told.wrong
     assert told.next.startswith("Repeat the command.")
     place.unlink()

@@ -269,7 +269,7 @@ def test_doctor_finds_each_kind_of_wrong_tile(store):
     level.unlink()
     assert problems(store)[0] == 1
     (folder / "head").write_bytes(b"{}")
-    assert any("head is missing or not" in what for _, what in problems(store)[1])
+    assert any("head is missing or damaged" in what for _, what in problems(store)[1])
     with open_journal(store) as journal:
         Prover(journal).record(1)
     assert problems(store) == (0, [])

@@ -152,7 +152,7 @@ def test_an_entity_as_it_was(journal):
 
     assert (at(first), at(second), at(again)) == ("a", "b", "c")
     assert at(first) == "a"
-    with pytest.raises(NotFoundError, match="was not there at record 1") as caught:
+    with pytest.raises(NotFoundError, match="did not exist at record 1") as caught:
         at(1)
     assert "first record there is 2" in caught.value.mend
     with pytest.raises(NotFoundError, match="had been deleted at record 4") as caught:
@@ -290,12 +290,12 @@ def test_undoing_the_write_that_settled_a_conflict_is_a_conflict(journal, clone,
     seq = apart(journal, clone, text=text, tags=["x", "y"]) + 1
     found = outcome(undo(journal, WRITER, seqs=[seq]))
     assert (found.outcome, found.fields) == ("conflict", ())
-    assert "clones said different things: text" in found.reason
+    assert "clones disagree on: text" in found.reason
     assert f"periplus set {item(1)} text=VALUE" in found.reason
     assert value(journal)["text"] == text
     put(journal, text=text, tags=["x", "y", "z"])
     found = outcome(undo(journal, WRITER, seqs=[seq]))
-    assert found.reason == f"record {seq} settled what clones had said apart: text"
+    assert found.reason == f"record {seq} settled a conflict between clones: text"
 
 
 def test_undoing_what_is_no_side_of_a_conflict_does_not_end_it(journal, clone):
@@ -475,7 +475,7 @@ def test_what_the_type_refuses_today_is_a_conflict(root):
         put(journal, text="good")
     with opened(root) as journal:
         found = outcome(undo(journal, WRITER, seqs=[2]))
-        assert (found.outcome, found.reason) == ("conflict", "what it was is refused today: a bad text")
+        assert (found.outcome, found.reason) == ("conflict", "its earlier content is no longer allowed: a bad text")
     with Journal(root, {"note": TYPES["note"]}) as journal:
         assert outcome(plan_undo(journal, seqs=[2])).reason == "this Periplus does not know its type"
 

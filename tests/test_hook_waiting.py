@@ -55,7 +55,7 @@ def test_a_file_in_the_place_of_the_spool_is_told_and_parked(shell, place):
     shell("remember", "The engine is oiled on Mondays.", "--type", "decision")
     said = told(shell, 1)
     assert (
-        f"a file where a folder belongs: nothing that hooks are told is kept {place} Run `periplus doctor --repair`"
+        f"a file where a folder belongs: nothing that hooks report is kept {place} Run `periplus doctor --repair`"
         in said
     )
     assert "the event was lost" in said

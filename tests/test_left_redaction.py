@@ -317,7 +317,7 @@ def test_the_lineage_that_says_so_has_to_come_along(eve, ada, tmp_path):
         Path(bob, f"journal/keys/{mine}.public").unlink()
         make_keys(journal.layout, Files(), mine)
     refused = exchange(bob, eve)
-    assert any(isinstance(one, RefusedError) and f"of {old} was taken out" in str(one) for one in refused)
+    assert any(isinstance(one, RefusedError) and f"of {old} were redacted" in str(one) for one in refused)
     assert records(bob) == before
     assert holders(bob)
 

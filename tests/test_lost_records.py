@@ -347,7 +347,7 @@ def test_what_says_that_a_record_was_redacted_may_be_lost(tmp_path):
     ada("redact", "--seq", "2", "--reason", "a secret")
     [audit] = (record.seq for record in ada.json("log").records if record.action == "redact")
     damage(ada, lineage, audit)
-    assert "said again" in ada("doctor", "--repair").out
+    assert "audited again" in ada("doctor", "--repair").out
     assert "mended" not in ada("doctor", "--repair").out
     for _ in range(2):
         ada("sync", "--with", "../bob")

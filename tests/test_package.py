@@ -254,7 +254,7 @@ def test_a_name_that_no_store_has(shell, tmp_path, name):
     file = rewritten(shell.folder / "store.zip", tmp_path / "bad.zip", lambda _, data: data)
     with zipfile.ZipFile(file, "a") as archive:
         archive.writestr(name, b"evil")
-    with pytest.raises(FormatError, match="no file of a store"):
+    with pytest.raises(FormatError, match="not a file of a store"):
         attempt(file, tmp_path)
     assert not list(tmp_path.rglob("evil"))
 
@@ -274,7 +274,7 @@ def test_what_unpacks_in_one_piece_is_not_unpacked(shell, tmp_path, method):
     with zipfile.ZipFile(shell.folder / "store.zip") as old, zipfile.ZipFile(bad, "w") as new:
         for name in old.namelist():
             new.writestr(name, old.read(name), method if name.endswith("config.toml") else zipfile.ZIP_DEFLATED)
-    with pytest.raises(FormatError, match="no file of a store"):
+    with pytest.raises(FormatError, match="not a file of a store"):
         attempt(bad, tmp_path)
 
 
@@ -335,7 +335,7 @@ def test_records_that_are_not_those_of_the_head_that_the_manifest_states(shell, 
         tmp_path / "bad.zip",
         lambda name, data: data.replace(head["root"].encode(), other.encode()) if name.endswith(MANIFEST) else data,
     )
-    with pytest.raises(FormatError, match="are not those of the manifest"):
+    with pytest.raises(FormatError, match="do not match the manifest"):
         attempt(bad, tmp_path)
 
 
@@ -520,8 +520,8 @@ def test_what_is_not_sound_in_a_whole_file_is_told_though_no_record_needs_it(she
     files = {"objects/ab/" + "0" * 62: b"wrong", "journal/peers/lin_aaaaaaaaaaaaaaaa.json": b"garbage"}
     file = forged(shell.folder / "store.zip", tmp_path / "forged.zip", files)
     wrong = [
-        f"unsound  objects/ab/{'0' * 62}, which no record uses: object is not what was stored: objects/ab/{'0' * 62}: its bytes do not match its name",
-        "unsound  journal/peers/lin_aaaaaaaaaaaaaaaa.json, which no record uses: not a valid peer file",
+        f"unsound  objects/ab/{'0' * 62}, which no record needs: object is damaged: objects/ab/{'0' * 62}: its bytes are not those that its name stands for",
+        "unsound  journal/peers/lin_aaaaaaaaaaaaaaaa.json, which no record needs: not a valid peer file",
     ]
     (tmp_path / "other").mkdir()
     said = shell("import", file, "--dry-run", cwd=tmp_path / "other").out.splitlines()

@@ -299,4 +299,4 @@ def test_both_sides_of_a_conflict_hold_it(team):
 
 def test_seq_of_a_side_of_a_conflict_is_refused(team, conflict):
     failed = team("b", "redact", "--seq", "1", "--reason", "r", code=5)
-    assert "says now" in failed.err
+    assert "is the present version of" in failed.err

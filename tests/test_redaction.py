@@ -229,7 +229,7 @@ def test_records_named_by_their_seq(root):
         assert [one.seq for one in done.records] == [2]
         record = next(entry.record for _, entry in journal.entries(journal.lineage) if entry.record.seq == 2)
         assert record.is_stub
-        with pytest.raises(RefusedError, match=r"record 4 is what decision dec_0+3 says now") as told:
+        with pytest.raises(RefusedError, match=r"record 4 is the present version of decision dec_0+3") as told:
             redact(journal, WRITER, seqs=[4], reason="why")
         assert "`periplus undo --seq SEQ`" in told.value.mend
         with pytest.raises(NotFoundError, match="there is no record 99"):

@@ -212,7 +212,7 @@ def test_what_only_a_checkpoint_and_the_file_say_is_promised_to_the_journal_wher
     with open_journal(root) as journal:  # the index is made from the checkpoint, and knows no record before it
         for _ in range(1 if is_tree_held else 2):
             [told] = [one for one in examine(journal).problems if one.path == file]
-            assert told.what == "the file holds what a record said that cannot be read"
+            assert told.what == "the file holds the content of a record that cannot be read"
             if is_tree_held:
                 assert "writes it into the journal again" in told.mend
             else:
@@ -247,7 +247,9 @@ def test_a_line_comes_back_byte_for_byte_from_what_else_says_it(root, at):
     damage_before_a_checkpoint(root, 16, b"?????", at if at > 0 else entry.length + at)
     with open_journal(root) as journal:
         done = repair(journal, WRITER)
-        assert [(one.what, one.seq) for one in done if one.seq] == [("put together again from what else says it", 16)]
+        assert [(one.what, one.seq) for one in done if one.seq] == [
+            ("reconstructed from its remains and other records", 16)
+        ]
         assert examine(journal).exit_code == 0
     after = everything(root)
     assert before[0].items() <= after[0].items()
@@ -359,7 +361,9 @@ def test_a_large_payload_comes_back_from_what_says_the_same(root, held_by, conte
     (file if held_by == "index" else Path(root, "index.sqlite")).unlink()
     with open_journal(root) as journal:
         assert examine(journal).exit_code == 3
-        assert "the object is written again from what says the same" in [one.what for one in repair(journal, WRITER)]
+        assert "the object is written again from the same content elsewhere" in [
+            one.what for one in repair(journal, WRITER)
+        ]
         assert journal.objects.check(digest) is None
         report = examine(journal)
         assert report.exit_code == 0, report.problems
@@ -408,7 +412,7 @@ def test_a_payload_that_is_lost_everywhere_keeps_its_place_until_a_copy_has_it(
         assert examine(journal).exit_code == 3
         done = repair(journal, WRITER)
         assert [one.seq for one in done if "its place is kept" in one.what] == [lost]
-        assert any("whose content is lost: written down as such" in one.what for one in done)
+        assert any("whose content is lost: recorded as lost" in one.what for one in done)
         report = examine(journal)
         assert report.exit_code == 0, report.problems
         assert repair(journal, WRITER) == []

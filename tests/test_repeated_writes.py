@@ -100,7 +100,7 @@ def test_a_key_of_something_else_is_told(folder, kind):
         end = project.journal.end()
         with pytest.raises(ConflictError, match=r"the key '.*' was used for something else \(record \d+\)") as caught:
             WRITES[kind](project, KEY)
-        assert caught.value.mend == "Repeat without --key, or with one of its own."
+        assert caught.value.mend == "Repeat without --key, or with another key."
         assert project.journal.end() == end
 
 

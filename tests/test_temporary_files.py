@@ -13,7 +13,7 @@ from periplus.journal.care.doctor import examine
 from periplus.journal.care.repair import repair
 from support import WRITER, item, make_store, open_journal
 
-LEFT = "a temporary file of a write that did not end"
+LEFT = "a temporary file of an interrupted write"
 
 
 class RepairingMeanwhile(Files):

@@ -271,7 +271,7 @@ def test_a_changed_byte_of_the_tiles_head_is_not_told_of_the_key_nor_the_other_w
             path.write_bytes(data)
         head.write_bytes(head.read_bytes().replace(b'"size":5', b'"size":4'))
         problems = [(one.path, one.what) for one in examine(journal).problems]
-        assert problems == [(str(head), "the tiles' head is missing or not what was written")]
+        assert problems == [(str(head), "the tiles' head is missing or damaged")]
 
 
 def test_where_nothing_can_be_written_the_tree_is_kept_in_memory(store):

@@ -523,10 +523,10 @@ def test_a_file_that_stands_for_more_versions_than_a_record_can_name_is_left_and
             (place / inside).write_text(text.replace("Doors are green", "Doors are red"))
         shell = Shell(place, tmp_path)
         told[place] = shell("status").out
-        assert "it stands for 2,600 versions beside each other; a file can settle 2,500" in told[place]
+        assert "it merges 2,600 concurrent versions; a file can settle 2,500" in told[place]
         shell("recall", "doors", code=int(place == clone))
     assert f"`periplus set {first.item_id} FIELD=VALUE`, then remove the file" in told[folder]
-    assert "Run `periplus sync` with where it comes from." in told[clone]
+    assert "Run `periplus sync` with the place it comes from." in told[clone]
     shell = Shell(folder, tmp_path)
     shell("set", first.item_id, "text=Doors are red")
     os.remove(folder / inside)

@@ -45,7 +45,7 @@ def test_what_is_written_beside_files_that_cannot_be_is_found(shell):
     assert shell.json("status").index_current
     said = shell("status").out
     assert f"left alone: .periplus/entities/constraint/{kept}.json: cannot be written: " in said
-    assert "Remove what stands where its folder belongs, or have `periplus doctor --repair` park it." in said
+    assert "Remove what is in the place of its folder, or let `periplus doctor --repair` park it." in said
     assert "the entity's file cannot be read: Not a directory" in shell("doctor", code=1).out
     folder.unlink()
     shell("status")

@@ -178,7 +178,7 @@ def test_what_is_left_is_read_and_saved_and_completed(made, tmp_path, kind, inde
 
     # Nothing is made of it that was not asked for; what is shows the same damage.
     other = tmp_path / "other"
-    refused = shell.fails("import", "left.zip", other, code=5, wrong="only what was left of a damaged store")
+    refused = shell.fails("import", "left.zip", other, code=5, wrong="only the remains of a damaged store")
     assert "--damaged" in refused.err
     assert f"`periplus doctor --repair --from {shell.folder / 'left.zip'}`" in refused.err
     assert not other.exists()
@@ -382,6 +382,6 @@ def test_a_manifest_that_says_another_thing_than_the_records(made, tmp_path, lie
     with pytest.raises(FormatError):
         Project.import_from(os.fspath(bad), os.fspath(place), damaged=True)
     assert os.listdir(place) == []
-    with pytest.raises(RefusedError, match="left of a damaged store"):
+    with pytest.raises(RefusedError, match="remains of a damaged store"):
         Project.import_from(os.fspath(shell.folder / "left.zip"), os.fspath(place))
     assert os.listdir(place) == []

@@ -107,8 +107,8 @@ def test_a_file_that_would_stand_beside_what_is_held_is_left_alone(apart):
     file = ada.folder / ".periplus" / "entities" / "decision" / f"{one}.json"
     theirs = (bob.folder / ".periplus" / "entities" / "decision" / f"{one}.json").read_bytes()
     file.write_bytes(theirs)
-    assert "it would stand beside what is held" in ada("status").out
-    assert "it would stand beside what is held" in ada("doctor", code=3).out
+    assert "it would be concurrent with the journal's version" in ada("status").out
+    assert "it would be concurrent with the journal's version" in ada("doctor", code=3).out
     check_works(ada, rule)
     assert file.read_bytes() == theirs
     shutil.move(away, archive)
@@ -442,7 +442,7 @@ def test_a_copy_begins_at_the_checkpoint_of_what_it_is_a_copy_of(copied):
         assert len(said(shell, "boiler")) == 9
         assert shell.json("status").sound
         doctor = shell("doctor", "--compact", code=3).out
-        assert "A checkpoint stands for them" in doctor
+        assert "A checkpoint covers them" in doctor
         assert "--archive-lost" not in doctor, "it is not this clone's to give up"
     before = {path: path.read_bytes() for path in (shell.folder / ".periplus").rglob("*.jsonl")}
     shell("doctor", "--repair", code=3)

@@ -77,25 +77,25 @@ _FROM_FILES: Final = frozenset({ADOPTED.name, EDITED.name})
 _ORPHANS_LISTED_MAX: Final = 20
 _NAMED_MAX: Final = 5
 _DIGEST: Final = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
-_JOIN: Final = "If git brought the settings of another store of this project: `periplus init --join`. Else: `periplus doctor --repair`."
-_REPAIR: Final = "Run `periplus doctor --repair`, with --from PATH where a backup or another clone is."
+_JOIN: Final = "If git brought the settings of another store of this project: `periplus init --join`. Otherwise: `periplus doctor --repair`."
+_REPAIR: Final = "Run `periplus doctor --repair`, with --from PATH if there is a backup or another clone."
 _AWAY: Final = (
-    "A checkpoint stands for them. Put the archive back; or `periplus doctor --repair --from PATH` with the folder that it was moved to,"
+    "A checkpoint covers them. Put the archive back; or `periplus doctor --repair --from PATH` with the folder that it was moved to,"
     " a backup or another clone; or, if they are lost for good, `periplus doctor --repair --archive-lost`."
 )
 _AWAY_BEFORE: Final = (
-    "A checkpoint stands for them. Put the archive back; or `periplus doctor --repair --from PATH` with the folder that it was moved to,"
+    "A checkpoint covers them. Put the archive back; or `periplus doctor --repair --from PATH` with the folder that it was moved to,"
     " a backup or another clone."
 )
 _GONE: Final = (
     "Put the folder back; or `periplus doctor --repair --from PATH` with a backup or another clone; or, if they are lost for good,"
     " `periplus doctor --repair --archive-lost` writes again what index and checkpoints know."
 )
-_BEGINS: Final = "Go on: nothing is lost. For the lineage of before instead: `periplus doctor --repair --from PATH` with a backup of this very store."
+_BEGINS: Final = "Continue: nothing is lost. To restore the previous lineage instead: `periplus doctor --repair --from PATH` with a backup of this store."
 _COPY: Final = "Repeat the copy, or run `periplus sync --with` the original, or with a clone that has more."
-_TWIN: Final = "`periplus doctor --repair` takes what was lost here out of it, and parks it."
+_TWIN: Final = "`periplus doctor --repair` restores from it what was lost here, and parks it."
 _REPAIRED: Final = (
-    "Nothing that was looked at has it. With a backup, a clone or an exported file: `periplus doctor --repair --from PATH`; without one,"
+    "None of the copies searched has it. With a backup, a clone or an exported file: `periplus doctor --repair --from PATH`; without one,"
     " `periplus export --damaged FILE` saves what is left."
 )
 
@@ -304,7 +304,7 @@ def _check_lineage(
                 if problem is not None:
                     yield problem
                 if is_marked and mark is not None and entry.record.seq == mark.seq and entry.leaf.hex() != mark.leaf:
-                    yield Problem("error", "the last durable record is another than the one acknowledged", chunk.path,
+                    yield Problem("error", "the last durable record differs from the one acknowledged", chunk.path,
                                   entry.offset, entry.record.seq, _REPAIR)  # fmt: skip
                 found.ends[lineage] = entry.record.seq + 1
                 if change is not None:
@@ -380,7 +380,7 @@ def _chunk_problems(chunk: Chunk, away: int, said_of: Callable[[int, int], str])
         if damage.first_seq > damage.last_seq:
             lost = f"records from {damage.first_seq} cannot be read"
         if damage.first_seq > damage.last_seq and not damage.offset:  # the header
-            lost = "which records follow what others is not certain"
+            lost = "which records precede it is not certain"
         else:
             lost += said_of(damage.first_seq, damage.last_seq)
         yield Problem(
@@ -427,7 +427,7 @@ def _check_copy(journal: Journal, found: _Findings) -> Iterator[Problem]:
         last = found.ends.get(lineage, 1) - 1
         is_gone = last == 0 and lineage in journal.lineages()  # all its segments, reported as missing
         if last < records and not is_gone and lineage not in found.gaps:
-            yield Problem("warning", f"this copy ends with record {last:,} of {lineage}, what it was copied from had {records:,}: not all came along",
+            yield Problem("warning", f"this copy ends with record {last:,} of {lineage}, its original had {records:,}: the copy is incomplete",
                           journal.layout.lineage_folder(lineage), -1, last + 1, _COPY)  # fmt: skip
 
 
@@ -455,21 +455,21 @@ def _check_checkpoints(journal: Journal, found: _Findings) -> Iterator[Problem]:
             continue
         if seq in found.announced:
             if _has_digest(path, found.announced[seq]):
-                yield Problem("warning", f"the checkpoint at seq {seq:,} is whole and cannot be used: records that it goes on from are missing",
-                              path, mend="Keep it: `periplus doctor --repair` takes from it what they said.") if found.gaps else Problem(
-                    "note", f"the checkpoint at seq {seq:,} cannot be used: the records that it goes on from lie elsewhere since a repair", path,
-                    mend="The next one takes its place; `periplus doctor --compact` makes one now.")  # fmt: skip
+                yield Problem("warning", f"the checkpoint at seq {seq:,} is intact and cannot be used: records that it builds on are missing",
+                              path, mend="Keep it: `periplus doctor --repair` restores their content from it.") if found.gaps else Problem(
+                    "note", f"the checkpoint at seq {seq:,} cannot be used: a repair moved the records that it builds on", path,
+                    mend="The next one replaces it; `periplus doctor --compact` makes one now.")  # fmt: skip
                 continue
             what, offset = _checkpoint_damage(journal, path)
             instead = "; the one before it is used" if usable else ""
             mend = "Remove it, then make another with `periplus doctor --compact`."
             yield Problem("warning", f"the checkpoint at seq {seq:,} is damaged: {what}{instead}", path, offset,
-                          mend="Keep it until the records that are missing are back." if found.gaps else mend)  # fmt: skip
+                          mend="Keep it until the missing records are back." if found.gaps else mend)  # fmt: skip
         elif seq in found.others:
-            yield Problem("note", f"a checkpoint at seq {seq:,} of a lineage that is not written here: it counts for nothing, this "
+            yield Problem("note", f"a checkpoint at seq {seq:,} of a lineage that is not written here: it is not used, this "
                           "store makes its own", path)  # fmt: skip
         elif seq >= found.away.get(journal.lineage, 0):  # otherwise its announcement is not here
-            yield Problem("note", f"a checkpoint at seq {seq:,} that was never announced: it counts for nothing", path)
+            yield Problem("note", f"a checkpoint at seq {seq:,} that was never announced: it is not used", path)
 
 
 def _has_digest(path: str, sha256: str) -> bool:
@@ -498,11 +498,11 @@ def _check_versions(found: _Findings) -> Iterator[Problem]:
         if version in found.versions:
             continue
         if version in found.before:
-            yield Problem("note", f"version {version[:12]} is not held: what came after it was taken from a file", path, -1, seq,
-                          "`periplus sync` with where it comes from brings its history.")  # fmt: skip
+            yield Problem("note", f"version {version[:12]} is missing: its successor was imported from a file", path, -1, seq,
+                          "`periplus sync` with the place it comes from brings its history.")  # fmt: skip
         elif not is_ours:
-            yield Problem("note", f"version {version[:12]}, which another clone went on from, has not come yet", path, -1, seq,
-                          "It comes by `periplus sync` with whoever wrote it, or with a place where that is.")  # fmt: skip
+            yield Problem("note", f"version {version[:12]}, a parent in another clone, has not arrived yet", path, -1, seq,
+                          "`periplus sync` with the clone that wrote it, or with a place that has it, brings it.")  # fmt: skip
         elif not found.away:  # otherwise the missing records are reported already
             yield Problem("error", f"version {version[:12]} is a parent, but no record holds it", path, -1, seq)
 
@@ -510,8 +510,8 @@ def _check_versions(found: _Findings) -> Iterator[Problem]:
 def _check_stubs(journal: Journal, found: _Findings) -> Iterator[Problem]:
     stopped = {one for one in journal.lineages() if os.path.lexists(journal.layout.emptying_file(one))}
     for lineage in sorted(stopped):
-        yield Problem("warning", "a sync was stopped at taking out what was redacted elsewhere: some of it may still be here",
-                      journal.layout.emptying_file(lineage), mend="Repeat the sync: it goes on with it.")  # fmt: skip
+        yield Problem("warning", "a sync was interrupted while it removed content redacted elsewhere: some of it may still be here",
+                      journal.layout.emptying_file(lineage), mend="Repeat the sync: it continues.")  # fmt: skip
     audited = found.audited | _audited_elsewhere(journal, found)
     for key, (path, offset) in found.stubs.items():
         if key not in audited and key[0] not in stopped:
@@ -540,7 +540,7 @@ def _not_taken_out(
         is_own = lineage == journal.lineage
         mend = (
             "Repeat `periplus redact`." if is_own else
-            "`periplus sync` with a clone that took it out does so here, or repeat `periplus redact`."
+            "`periplus sync` with a clone that redacted it removes it here, or repeat `periplus redact`."
         )  # fmt: skip
         yield Problem("warning", "a record that was redacted still has its content here", path, -1, seq, mend)
 
@@ -569,17 +569,17 @@ def _check_objects(
         trouble = store.check(digest)
         if trouble is not None:
             severity: Severity = "error" if digest in wanted else "warning"
-            yield Problem(severity, f"object is not what was stored: {trouble}", store.path_of(digest), mend=_REPAIR)
+            yield Problem(severity, f"object is damaged: {trouble}", store.path_of(digest), mend=_REPAIR)
     missing = wanted - set(held)
     for digest in sorted(missing):
         yield Problem("error", "an object that a record names is missing", store.path_of(digest), mend=_REPAIR)
     # While the index is marked, a redaction is in progress and will remove them.
     for digest in sorted(gone.intersection(held)) if not journal.index.is_past else ():
         yield Problem("warning", "an object that was redacted is here again", store.path_of(digest),
-                      mend="Repeat `periplus redact`: it goes with what else was taken out.")  # fmt: skip
+                      mend="Repeat `periplus redact`: it removes it.")  # fmt: skip
     orphans = sorted(set(held) - wanted - gone - found.mentioned)
     for digest in orphans[:_ORPHANS_LISTED_MAX]:
-        yield Problem("note", "an object that nothing names (left by a write that did not end)", store.path_of(digest))
+        yield Problem("note", "an object that nothing names (left by an interrupted write)", store.path_of(digest))
     if len(orphans) > _ORPHANS_LISTED_MAX:
         yield Problem("note", f"{len(orphans) - _ORPHANS_LISTED_MAX} more objects that nothing names")
 
@@ -603,21 +603,21 @@ def _check_index(
 
     path, mend = journal.index_path, "Delete the file: the next command rebuilds it from the journal."
     if is_whole and checkpoint_files(journal):  # all records are here, so checkpoints add nothing
-        mend += " Is it told again, move `journal/checkpoints/` away with it: what they say stands in the journal."
+        mend += " If it is reported again, move `journal/checkpoints/` away with it: the journal has their content."
     if journal.index.is_past:
-        yield Problem("note", "content is being taken out, or was when somebody was stopped: the index is built anew behind that", path,
-                      mend="Whoever is at it ends it; else the next command does.")  # fmt: skip
+        yield Problem("note", "a redaction is in progress or was interrupted: the index is rebuilt after it", path,
+                      mend="That process finishes it, or else the next command.")  # fmt: skip
         return
     state = check_index(journal, found.rebuilt, found.ends, found.unindexed, progress, is_whole=is_whole, tell=tell)
     for what in state.differences:
         yield Problem("warning", f"the index is damaged: {what}", path, mend=mend)
     if state.behind:
-        yield Problem("note", f"the index is behind the journal by what {state.behind} entities say since; readers look at the "
-                      "records themselves", path, mend="The next write brings it up.")  # fmt: skip
+        yield Problem("note", f"the index lacks the latest changes of {state.behind} entities; readers use the "
+                      "records themselves", path, mend="The next write updates it.")  # fmt: skip
     turns = journal.layout.turns
     if os.path.exists(turns) and (what := check_file(turns)):
         yield Problem("warning", f"the file of the sessions' turns is damaged: {what}", turns,
-                      mend="Delete the file: who looks for turns next makes it anew from the journal.")  # fmt: skip
+                      mend="Delete the file: the next search for turns rebuilds it from the journal.")  # fmt: skip
 
 
 def _check_modes(root: str) -> Iterator[Problem]:
@@ -648,14 +648,14 @@ def _check_surroundings(journal: Journal) -> Iterator[Problem]:
         with leftover(path) as is_left:
             if not is_left:
                 continue
-        yield Problem("note", "a temporary file of a write that did not end; it counts for nothing", path)
+        yield Problem("note", "a temporary file of an interrupted write; it is not used", path)
     path = journal.index_path
     if os.path.exists(path + NEXT_SUFFIX):
-        yield Problem("note", "an index that was being built when somebody was stopped, or is being built; it counts for nothing",
-                      path + NEXT_SUFFIX, mend="Whoever builds the next one removes it: `periplus doctor --repair` does.")  # fmt: skip
+        yield Problem("note", "an unfinished index, being built or left by an interrupted rebuild; it is not used",
+                      path + NEXT_SUFFIX, mend="The next rebuild removes it, as by `periplus doctor --repair`.")  # fmt: skip
     for other in other_indexes(path):
         yield Problem("note", "an index of another version of periplus; this one has its own", other,
-                      mend="It goes with a checkpoint when nobody wrote to it for 30 days.")  # fmt: skip
+                      mend="A checkpoint removes it after 30 days without a write.")  # fmt: skip
     log = path + "-wal"
     try:
         size = os.path.getsize(log)
@@ -663,7 +663,7 @@ def _check_surroundings(journal: Journal) -> Iterator[Problem]:
         size = 0  # SQLite removes it when the last connection closes
     if size > _LOG_BYTES_LONG:
         yield Problem("note", f"the log of the index has {size / 1e6:,.0f} MB: a process that has the store open holds an old state of it; it "
-                      "becomes short when that process ends, or asks for something", log)  # fmt: skip
+                      "shrinks when that process ends or reads again", log)  # fmt: skip
     for name in sorted(os.listdir(layout.keys)) if os.access(layout.keys, os.R_OK) else []:
         path = os.path.join(layout.keys, name)
         if ".public" not in name and stat.S_IMODE(os.stat(path).st_mode) & 0o077:
@@ -673,10 +673,10 @@ def _check_surroundings(journal: Journal) -> Iterator[Problem]:
         yield Problem("warning", f"the store lies on a network file system ({kind}): locks may not hold between machines",
                       layout.root)  # fmt: skip
     if not is_room_for_maps(layout.root):
-        yield Problem("note", f"the disk ({kind or 'of an unknown kind'}) is nearly full: index and files of entities are not kept up until it "
+        yield Problem("note", f"the disk ({kind or 'of an unknown kind'}) is nearly full: index and files of entities are not updated until it "
                       "has room again, and commands on a large store take longer", layout.root, mend="Free some space.")  # fmt: skip
     if journal.copied_from:
-        yield Problem("note", f"this store was copied, moved or restored: the next write begins a lineage of its own; {journal.copied_from} "
+        yield Problem("note", f"this store was copied, moved or restored: the next write begins a new lineage; {journal.copied_from} "
                       "stays as it is", layout.lineage)  # fmt: skip
     if journal.own is not None and journal.own.previous:
         yield Problem("note", f"this store was copied, moved or restored: since {journal.own.created} it writes a lineage of its own, "
@@ -699,9 +699,7 @@ def _check_plain(journal: Journal) -> Iterator[Problem]:
             mend = f"Run it as {user}." if user else "Check its mode."
         if one.name.startswith("cursors/"):
             reader = os.path.basename(one.name).removesuffix(".json")
-            mend = (
-                f"`periplus log --reader {reader} --since-seq 0` begins it anew: all that is there counts as new then."
-            )
+            mend = f"`periplus log --reader {reader} --since-seq 0` resets it: all records count as new then."
         path = os.path.join(root, one.name)
         if path == journal.layout.lineage and not os.path.lexists(path):
             mend = _BEGINS
@@ -717,12 +715,10 @@ def _check_lock(journal: Journal) -> Iterator[Problem]:
         (journal.layout.lock, "the writers' lock is held by {}: nobody else can write", _LONG_HELD_S),
         (
             door_of(journal.layout.objects),
-            "objects are being taken out by {}: nobody else can keep any",
+            "objects are being removed by {}: nobody else can store any",
             KEEPING_PATIENCE_S,
         ),
     ):
         holder = holder_of(path)
         if holder is not None and journal.clock.now_ms() - holder.since_ms > long_s * 1000:
-            yield Problem(
-                "warning", what.format(holder.text), path, mend="See what that process does; the lock ends with it."
-            )
+            yield Problem("warning", what.format(holder.text), path, mend="Check that process; the lock ends with it.")

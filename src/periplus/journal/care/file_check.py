@@ -19,22 +19,22 @@ from periplus.journal.projections.git_state import is_busy
 Progress: TypeAlias = Callable[[int, int], None]
 _STEP_MASK: Final = 0xFF
 _REWRITE: Final = "`periplus status` writes it anew."
-_TAKE_IN: Final = "`periplus status` takes it in; until then the journal is served."
-_TAKE_IN_THERE: Final = "`periplus status` takes it in where the store may be written, which it may not here; until then the journal is served."
-_KEEP: Final = "Keep it: once the journal is mended `periplus status` takes it in, unless the journal has it again."
+_TAKE_IN: Final = "`periplus status` imports it; until then the journal's version is used."
+_TAKE_IN_THERE: Final = "`periplus status` imports it where the store may be written, which it may not here; until then the journal's version is used."
+_KEEP: Final = "Keep it: once the journal is repaired `periplus status` imports it, unless the journal has it again."
 _WRITTEN_AGAIN: Final = (
     "Keep it: `periplus doctor --repair` writes it into the journal again where no copy has the record."
 )
 _CHECKPOINTED: Final = (
-    "Keep it: a checkpoint says the same, and what it says is served; a copy of the record comes back with"
+    "Keep it: a checkpoint has the same content, which is used; a copy of the record is restored by"
     " `periplus doctor --repair --from PATH`."
 )
 
 _BEHIND: Final = Problem(
     "note",
-    "the file is behind the journal by what is not known to be on the disk yet",
+    "the file lacks changes that are not known to be durable yet",
     "",
-    mend="The next write brings it up.",
+    mend="The next write updates it.",
 )
 
 
@@ -129,7 +129,7 @@ def _differing(
     verdict = judge(journal, *key, found)
     severity: Severity = "note" if is_waiting else "warning"
     take_in = _KEEP if journal.damage is not None else _TAKE_IN if journal.index.is_writable else _TAKE_IN_THERE
-    older = Problem(severity, "the file holds an older version, or is written in another way", path, mend=_REWRITE)
+    older = Problem(severity, "the file holds an older version, or is formatted differently", path, mend=_REWRITE)
     if verdict.kind != "held" and _is_read(*key, found, read):  # from before the index's checkpoint
         return older
     if absent(journal):
@@ -140,15 +140,15 @@ def _differing(
                 journal, journal.lineage
             )
             mend = _WRITTEN_AGAIN if is_placed else _CHECKPOINTED
-            return Problem("note", "the file holds what a record said that cannot be read", path, mend=mend)
+            return Problem("note", "the file holds the content of a record that cannot be read", path, mend=mend)
         case "held":
             return older
         case "torn":
-            return Problem(severity, "the file is what is left of a write that did not end", path, mend=_REWRITE)
+            return Problem(severity, "the file is left by an interrupted write", path, mend=_REWRITE)
         case "adopt":
             return Problem(severity, "the file holds a version that is not in the journal yet", path, mend=take_in)
         case "edit":
-            return Problem(severity, "the file was edited and that is not in the journal yet", path, mend=take_in)
+            return Problem(severity, "the file has an edit that is not in the journal yet", path, mend=take_in)
         case "left":
             return Problem(severity, f"the file differs from the journal and is left alone: {verdict.what}", path,
                            byte_in(verdict.what), mend=verdict.mend)  # fmt: skip
@@ -189,4 +189,4 @@ def _stray(journal: Journal, path: str, read: Collection[str]) -> Problem:
             return _differing(journal, path, read_stamped(path)[0], read)
         except OSError as error:
             return Problem("warning", f"a file that cannot be read: {error.strerror}", path)
-    return Problem("warning", "a file that no entity of the journal stands behind", path)
+    return Problem("warning", "a file without an entity in the journal", path)

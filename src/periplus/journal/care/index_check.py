@@ -96,7 +96,7 @@ def _tell_of_long(path: str, tell: Callable[[str], None]) -> None:
     size = os.path.getsize(path) if os.path.exists(path) else 0
     if size >= LONG_BYTES:
         tell(
-            f"SQLite checks the index, {size / 1e6:,.0f} MB, and does not say how far it is; Ctrl-C ends it and leaves all as it is"
+            f"SQLite checks the index ({size / 1e6:,.0f} MB) without reporting progress; Ctrl-C stops it and changes nothing"
         )
 
 
@@ -171,7 +171,7 @@ def _check_schema(journal: Journal) -> Iterator[str]:
         fresh.close()
     wrong = sorted(name for name, sql in wanted.items() if held.get(name) != sql)
     if wrong:
-        yield f"{', '.join(wrong[:_NAMED_MAX])} are not declared as they were"
+        yield f"{', '.join(wrong[:_NAMED_MAX])} have changed declarations"
 
 
 def _check_records(
@@ -183,7 +183,7 @@ def _check_records(
     spans = index.db.execute("SELECT lineage, MIN(seq), MAX(seq) FROM records GROUP BY lineage")
     for lineage, first, last in spans.fetchall():
         if lineage not in marks or first < floors.get(lineage, 1) or last >= marks[lineage].next_seq:
-            yield f"records {first} to {last} of {lineage} are more than it says it holds"
+            yield f"records {first} to {last} of {lineage} are outside the range that it states"
     for lineage, mark in marks.items():
         where = "lineage = ? AND seq >= ? AND seq < ?"
         span = (lineage, floors.get(lineage, 1), min(mark.next_seq, ends.get(lineage, 1)))
@@ -192,12 +192,12 @@ def _check_records(
                  if ours != theirs and not {row[10:12] for row in (ours, theirs) if row} <= left_out]  # fmt: skip
         if wrong:
             more = f" and {len(wrong) - _NAMED_MAX:,} more" if len(wrong) > _NAMED_MAX else ""
-            yield f"records {', '.join(map(str, wrong[:_NAMED_MAX]))}{more} of {lineage} are not what the journal says"
+            yield f"records {', '.join(map(str, wrong[:_NAMED_MAX]))}{more} of {lineage} differ from the journal"
         found = next(_rows(rebuilt, "lineage = ? AND seq = ?", (lineage, mark.next_seq - 1)), None)
         if found is None or found[2] != mark.segment:
             continue  # it points behind a segment's header
         if found[5][:8].hex() != mark.sum or found[3] + found[4] > mark.offset:
-            yield f"the watermark of {lineage} does not stand behind record {mark.next_seq - 1:,}"
+            yield f"the watermark of {lineage} does not follow record {mark.next_seq - 1:,}"
     for key, lineage, seq, version, ts in index.db.execute("SELECT key, lineage, seq, version, ts FROM kept_keys"):
         row = next(_rows(rebuilt, "lineage = ? AND seq = ?", (lineage, seq)), None)
         if row is None or (row[14], row[12], row[6]) != (key, version, ts):
@@ -223,7 +223,7 @@ def _check_edges(index: Index, rebuilt: Index, left_out: set[tuple[str, str]]) -
                 for lineage, seq, *key in made
             )
     if wrong:
-        yield f"{wrong:,} edges between versions are not those of the journal"
+        yield f"{wrong:,} edges between versions differ from the journal"
 
 
 def _check_heads(index: Index, rebuilt: Index, left_out: set[tuple[str, str]]) -> Iterator[str]:
@@ -232,7 +232,7 @@ def _check_heads(index: Index, rebuilt: Index, left_out: set[tuple[str, str]]) -
     wrong = [key for key, ours, theirs in _beside(index.db.execute(order), rebuilt.db.execute(order), (0, 1, 2))
              if ours != theirs and key[:2] not in left_out]  # fmt: skip
     if wrong:
-        yield f"{len(wrong):,} heads are not those of the journal, the first of {wrong[0][1]}"
+        yield f"{len(wrong):,} heads differ from the journal, the first of {wrong[0][1]}"
 
 
 def _check_ancestors(index: Index, rebuilt: Index) -> Iterator[str]:
@@ -244,7 +244,7 @@ def _check_ancestors(index: Index, rebuilt: Index) -> Iterator[str]:
         or any(head.version == one.version for head in index.heads(*key[:2]))
     ]  # fmt: skip
     if wrong:
-        yield f"{len(wrong):,} versions of before a checkpoint are not those of the journal, the first of {wrong[0]}"
+        yield f"{len(wrong):,} versions from before a checkpoint differ from the journal, the first of {wrong[0]}"
 
 
 def _rows(index: Index, where: str, arguments: tuple[object, ...]) -> Iterator[tuple[Any, ...]]:

@@ -95,12 +95,12 @@ class Target(NamedTuple):
 _LEFT: Final = "Written here before this store was copied, moved, restored or gave way in a fork, and the key to redact it with is not here:"
 
 
-_KEPT: Final = "It is part of what a record was taken out of keeps: an id, a field that only a later version knows, or what stood there when its content was taken out before. Nothing takes that out."
+_KEPT: Final = "It is in a part that a redacted record keeps: an id, a field of a later version, or the rest of an earlier redaction. It cannot be taken out."
 
 
 _TRIES_MAX: Final = 4
 _UNFINISHED: Final = (
-    "What has to go is named in the journal, and no entity says it any more; not all of it is gone from the files."
+    "The redaction is recorded in the journal, and no entity holds the text any more; some files still do."
 )
 _AGAIN: Final = "Somebody wrote it meanwhile: repeat the same command."
 
@@ -189,8 +189,8 @@ def redact(
         if not plan.entities or _clean(journal, writer, plan.entities):
             break
     else:
-        raise ConflictError("what holds it was written by others each time that it was to be written without it",
-                            safe="Nothing was taken out.", mend="Repeat the command.")  # fmt: skip
+        raise ConflictError("the entities that hold it were changed by others at each attempt",
+                            safe="Nothing was removed.", mend="Repeat the command.")  # fmt: skip
     doomed = plan.objects | _payloads([one.entry for one in plan.found]) | _removed_before(plan.found)
     if doomed:
         doomed -= _named_objects(journal, plan.found)
@@ -390,9 +390,9 @@ def _key(entity: Entity) -> tuple[str, str]:
 
 def _refused_now(entity: Entity, record: Record) -> RefusedError:
     return RefusedError(
-        f"record {record.seq} is what {entity.item_type} {entity.item_id} says now",
+        f"record {record.seq} is the present version of {entity.item_type} {entity.item_id}",
         safe="Nothing was changed.",
-        mend="Name the secret instead: the rest of what it says is kept. Or first undo the record that made it (`periplus undo --seq SEQ`).",
+        mend="Name the secret instead: the rest of the entity is kept. Or first undo the record (`periplus undo --seq SEQ`).",
     )
 
 
@@ -626,7 +626,7 @@ def _elsewhere(
             came = [] if planned else _find(journal, journal.lineage, needle, (), doomed, no_progress, [])
             came_since = any(not needle.is_in(one.entry.record.item_id.encode()) for one in came)
         mend = (
-            "Made from the records: what it has goes with theirs."
+            "Derived from the records: it is removed with them."
             if is_index
             else _AGAIN
             if came_since and path.startswith((*rewritten, layout.entities + os.sep))

@@ -154,7 +154,7 @@ def _renew_index(journal: Journal) -> list[Repair]:
     if journal.renew_derived(is_beside=True):
         return []
     path = journal.index_path
-    return [Repair("the index is not built anew: the disk has no room for a second one beside it, so it stays in use; "
+    return [Repair("the index is not rebuilt: the disk has no room for a second one beside it, so it stays in use; "
                    "free some space, then repeat the command", path)]  # fmt: skip
 
 
@@ -170,7 +170,7 @@ def _leave_unsigned(journal: Journal, yard: Parking) -> Iterator[Repair]:
     if data is not None:
         yard.move(path)
     left = journal.leave_lineage()
-    yield Repair(f"nobody can sign for {left} any more: from here on this store writes {journal.lineage}", path)
+    yield Repair(f"{left} can no longer be signed: from here on this store writes {journal.lineage}", path)
 
 
 def _forget_turns(journal: Journal) -> Iterator[Repair]:
@@ -180,9 +180,7 @@ def _forget_turns(journal: Journal) -> Iterator[Repair]:
     path = journal.layout.turns
     if os.path.exists(path) and check_file(path):
         forget_turns(path, journal.files)
-        yield Repair(
-            "the damaged file of the sessions' turns was taken away: it is made anew when somebody looks for one", path
-        )
+        yield Repair("the damaged file of the sessions' turns was removed: the next search rebuilds it", path)
 
 
 def _refuse_other_store(journal: Journal) -> None:
@@ -206,7 +204,7 @@ def _park_statements(journal: Journal, yard: Parking) -> Iterator[Repair]:
         if not gaps.end():
             path = os.path.join(journal.layout.lineage_folder(lineage), MISSING_FILE)
             yard.move(path)
-            yield Repair("no record is missing any more: what said so is parked", path)
+            yield Repair("no record is missing any more: the note about them is parked", path)
 
 
 # -- what was lost ---------------------------------------------------------------------------------------------------
@@ -239,7 +237,7 @@ def _audit_lost(journal: Journal, writer: Writer) -> Iterator[Repair]:
 
         receipt = journal.mutate(say_again, writer)
         yield Repair(
-            f"{counted_records(part)} whose content was taken out: said again, what said so is lost",
+            f"{counted_records(part)} redacted before: audited again, because the audit record is lost",
             "",
             receipt.first_seq,
         )
@@ -266,7 +264,7 @@ def _audit_lost(journal: Journal, writer: Writer) -> Iterator[Repair]:
         yield from _write_contents(journal, [Returned.planned(one, writer) for one in plan.contents])
         if not path.endswith(".audited.json"):
             journal.files.replace(path, path.removesuffix(".json") + ".audited.json")
-        yield Repair(f"{counted_records(plan.records)} whose content is lost: written down as such", path)
+        yield Repair(f"{counted_records(plan.records)} whose content is lost: recorded as lost", path)
 
 
 def _bring_back(journal: Journal, copies: Copies, yard: Parking) -> Iterator[Repair]:
@@ -308,9 +306,12 @@ def _restore_objects(
                 continue
             data, how = copies.object(digest), "restored from a copy"
             if data is None:
-                data, how = journal.objects.mended(digest), "mended: one byte of its file had changed"
+                data, how = journal.objects.mended(digest), "repaired: one byte of its file had changed"
             if data is None and digest not in gone.now():
-                data, how = _said_elsewhere(journal, rows, digest, named), "written again from what says the same"
+                data, how = (
+                    _said_elsewhere(journal, rows, digest, named),
+                    "written again from the same content elsewhere",
+                )
             if data is None:
                 broken.add(digest)
                 continue
@@ -386,7 +387,7 @@ def _park_lost(journal: Journal, lost: set[bytes], yard: Parking) -> Iterator[Re
                 journal, digest
             ):  # another process may have stored it again meanwhile
                 yard.move(path)
-                yield Repair("an object that is not what was stored is parked", path)
+                yield Repair("a damaged object is parked", path)
 
 
 def _park_unnamed(
@@ -413,7 +414,7 @@ def _park_unnamed(
         return  # unreadable records may name them
     for path in sorted(paths.values()):
         yard.move(path)
-        yield Repair("an object that is not what was stored, and that nothing names, is parked", path)
+        yield Repair("a damaged object that nothing names is parked", path)
 
 
 def _restore_checkpoints(journal: Journal, copies: Copies, yard: Parking, *, has_gaps: bool) -> Iterator[Repair]:
@@ -590,9 +591,9 @@ def _tidy(journal: Journal, yard: Parking) -> Iterator[Repair]:
     with journal.writing() if left else nullcontext():
         for path in left:
             if _is_moved(layout, yard, path):
-                yield Repair("a temporary file of a write that did not end is parked", path)
+                yield Repair("a temporary file of an interrupted write is parked", path)
     for name in sorted(os.listdir(layout.keys)) if os.path.isdir(layout.keys) else []:
         path = os.path.join(layout.keys, name)
         if ".public" not in name and (at := os.stat(path)).st_mode & 0o077 and os.geteuid() in (0, at.st_uid):
             os.chmod(path, 0o600)
-            yield Repair("a private key is for its owner only again", path)
+            yield Repair("a private key is readable by its owner only again", path)

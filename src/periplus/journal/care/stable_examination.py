@@ -38,7 +38,7 @@ def examine_stable(journal: Journal, examine: Callable[[], Examination]) -> Exam
 def _never_at_rest(journal: Journal) -> Problem:
     return Problem(
         "note",
-        "others replaced segments each time that they were looked at, as a redaction and a sync do: what is told may come of that",
+        "segments were replaced during each attempt, as by a redaction or a sync: the problems may come from that",
         journal.layout.journal,
         mend="Repeat the command when they are done.",
     )

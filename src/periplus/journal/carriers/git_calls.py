@@ -121,7 +121,7 @@ def ask(
             out = _read(process, errors, bytes_max, silence_s, place)
             if len(out) > bytes_max:
                 process.kill()
-                raise DamageError(f"{place}: git says more than {bytes_max:,} bytes", safe=UNTOUCHED)
+                raise DamageError(f"{place}: git returned more than {bytes_max:,} bytes", safe=UNTOUCHED)
         if process.returncode == 0:
             return out
         if may_fail:
@@ -154,9 +154,9 @@ def _read(
             if silent_s >= silence_s:
                 _end(process)
                 raise StalledError(
-                    f"{place} has said nothing for {silence_s:,.0f} s",
-                    safe="What had come from there is kept. Whether what was on its way there arrived, the next sync finds out.",
-                    mend="See whether `git ls-remote` with it answers, then repeat the command.",
+                    f"{place} has not answered for {silence_s:,.0f} s",
+                    safe="Everything received is kept. The next sync finds out whether the last push arrived.",
+                    mend="Check whether `git ls-remote` with it answers, then repeat the command.",
                 )
     return bytes(out)
 
@@ -189,7 +189,7 @@ def _failure(code: int, said: str, out: str, place: str, pushes: str) -> Periplu
     distrusted = re.search(r"dubious ownership in repository at '(.*)'", said)
     if distrusted:
         return EnvironmentFailure(
-            f"git does not trust {distrusted[1]}: it belongs to somebody else",
+            f"git does not trust {distrusted[1]}: it belongs to another user",
             safe=UNTOUCHED,
             mend=f"If you do: git config --global --add safe.directory {shlex.quote(distrusted[1])}",
         )
@@ -223,24 +223,24 @@ def _push_failure(rejected: str, hook: str, reason: str, place: str, lineage: st
     is_theirs = "[remote rejected]" in rejected  # rejected by the other end, not by git's own comparison
     if not is_theirs and any(words in rejected for words in ("fetch first", "non-fast-forward", "stale info")):
         return ConflictError(f"{place}: somebody else moved {PREFIX}{lineage}, which only this store writes", safe=UNTOUCHED,
-                             mend="Repeat the command; if it goes on, another store has the same lineage: see `periplus doctor`.")  # fmt: skip
+                             mend="Repeat the command; if it persists, another store has the same lineage: see `periplus doctor`.")  # fmt: skip
     summary = rejected.rsplit("\t", maxsplit=1)[-1]
     if any(words in rejected for words in _UNSTORED):
         return EnvironmentFailure(
-            f"{place} could not store what was pushed: {hook or reason}", safe=f"{UNTOUCHED} What is here is as it was.",
-            mend="See there whether its disk is full, who may write in it, and what `git fsck` says, then repeat the command.",
+            f"{place} could not store the push: {hook or reason}", safe=f"{UNTOUCHED} What is here is as it was.",
+            mend="Check its disk space, its permissions and `git fsck` there, then repeat the command.",
         )  # fmt: skip
     if rejected:
         words = f": {hook}" if hook else ""
         if any(said in rejected for said in _IN_THE_WAY):
             return EnvironmentFailure(
-                f"{place} did not take the push: {summary}{words}", safe=f"{UNTOUCHED} What is here is as it was.",
-                mend="Repeat the command. If it goes on, what is named there is in the way: a lock that nobody holds, or a ref below that name.",
+                f"{place} did not accept the push: {summary}{words}", safe=f"{UNTOUCHED} What is here is as it was.",
+                mend="Repeat the command. If it persists, remove what is in the way there: a stale lock, or a ref below that name.",
             )  # fmt: skip
         return EnvironmentFailure(f"{place} rejected the push: {summary}{words}", safe=f"{UNTOUCHED} What is here is as it was.",
-                                  mend="Ask whoever keeps that repository to allow refs/periplus/*.")  # fmt: skip
+                                  mend="Ask the administrator of that repository to allow refs/periplus/*.")  # fmt: skip
     return EnvironmentFailure(
         f"git cannot push to {place}: {f'{reason} ({hook})' if hook and hook not in reason else reason}", safe="What is here is as it was.",
-        mend="If it may only be read: name another URL for pushes (`git remote set-url --push`), or exchange by a folder (--with FOLDER). "
-             "Else repeat the command.",
+        mend="If it is read-only: set another URL for pushes (`git remote set-url --push`), or exchange through a folder (--with FOLDER). "
+             "Otherwise repeat the command.",
     )  # fmt: skip

@@ -74,7 +74,7 @@ _OTHER_NAMES: Final = (
     "hash algorithm",
     "capabilities^{}",
 )  # in git's errors for a repository with the other hash
-_UNTAKEN: Final = "Nothing of it was taken; what we hold is as it was."
+_UNTAKEN: Final = "Nothing of it was taken; the copy here is unchanged."
 _NO_REMOTE: Final = ("No such remote", "not a git repository")
 
 
@@ -97,7 +97,7 @@ class GitCarrier:
         settings: Iterable[tuple[str, str]] = (), silence_s: float = SILENCE_S,
     ) -> None:  # fmt: skip
         if url.startswith("-"):
-            raise UsageError(f"{url[:80]!r} is no remote", safe="Nothing was changed.")
+            raise UsageError(f"{url[:80]!r} is not a remote", safe="Nothing was changed.")
         self.place = place
         self._url = url
         self._git_dir = git_dir
@@ -246,7 +246,7 @@ class GitCarrier:
             raise NotFoundError(f"{self.place}: {lineage} has no object {text}")
         data = self._blob(lineage, blob, OBJECT_BYTES_MAX)
         if hashlib.sha256(data).digest() != digest:
-            raise self._useless(lineage, f"object {text[:16]} of {lineage} is not what its name stands for")
+            raise self._useless(lineage, f"object {text[:16]} of {lineage} does not match its name")
         return data
 
     # -- giving ------------------------------------------------------------------------------------------------------
@@ -254,8 +254,8 @@ class GitCarrier:
     def removing(self, lineage: str) -> str:
         """Return the advice for replacing an unusable ref."""
         return (
-            f"Its owner's next `periplus sync` may mend it. Else, if nobody needs what is there, remove the ref (`git push {shlex.quote(self.place)} --delete "
-            f"{PREFIX}{lineage}`): who writes that lineage puts it there anew."
+            f"Its owner's next `periplus sync` may repair it. Otherwise, if nobody needs its content, remove the ref (`git push {shlex.quote(self.place)} --delete "
+            f"{PREFIX}{lineage}`): its owner's next sync puts it there again."
         )
 
     def _reason(self, error: PeriplusError) -> str:
@@ -402,7 +402,7 @@ class GitCarrier:
                 self._faults[part[0]] = EnvironmentFailure(
                     f"{self.place}: {PREFIX}{part[0]} cannot be fetched: {self._reason(error)}",
                     safe=_UNTAKEN,
-                    mend="Repeat the command. If it goes on, `git fsck` there tells what is broken.",
+                    mend="Repeat the command. If it persists, run `git fsck` there.",
                 )
 
     def _fetch_refs(self, names: list[str]) -> None:
@@ -424,7 +424,7 @@ class GitCarrier:
                 listed = self._git("ls-tree", "-r", "-z", "-l", "--full-tree", tip)
             except (EnvironmentFailure, DamageError) as error:
                 raise DamageError(
-                    f"{self.place}: {PREFIX}{lineage} leads to no files of a lineage: {self._reason(error)}",
+                    f"{self.place}: {PREFIX}{lineage} has no files of a lineage: {self._reason(error)}",
                     safe=_UNTAKEN, mend=self.removing(lineage),
                 ) from error  # fmt: skip
             for row in listed.split(b"\0"):
@@ -474,7 +474,7 @@ def resolve_remote(name: str, folder: str, environment: Mapping[str, str]) -> tu
     Settings that name a program to run are left out, because the project's repository is not trusted.
     """
     if not name or name.startswith("-"):
-        raise UsageError(f"{name[:80]!r} is no remote", safe="Nothing was changed.", mend="See `git remote -v`.")
+        raise UsageError(f"{name[:80]!r} is not a remote", safe="Nothing was changed.", mend="See `git remote -v`.")
     cleaned = git_environment(environment, ())
     settings: list[tuple[str, str]] = []
     url, failure = name, None
@@ -503,9 +503,9 @@ def resolve_remote(name: str, folder: str, environment: Mapping[str, str]) -> tu
             if failure is not None:
                 raise failure
             wrong = (
-                f"the remote {name} leads to {near}, where no folder is"
+                f"the remote {name} points to {near}, which is not a folder"
                 if is_remote
-                else f"{name} is no folder, remote or URL"
+                else f"{name} is not a folder, remote or URL"
             )
             raise UsageError(wrong, safe="Nothing was changed.", mend="See `git remote -v`.")
     if is_remote:  # git has applied insteadOf already; the longest match must now be the URL itself

@@ -212,7 +212,7 @@ class Arrival:
                 raise DamageError("the signed head there is not signed by the key that it names")
         elif source.needs_heads or self._target.needs_heads:
             raise RefusedError(f"{source.place}: {lineage} has no signed head", safe=UNTOUCHED,
-                               mend="Its owner takes it there with `periplus sync`.")  # fmt: skip
+                               mend="Its owner puts it there with `periplus sync`.")  # fmt: skip
         self._peer = read_peer(self._target.layout, lineage) if self._target.is_store else None
         is_pinned = self._peer is not None and self._peer.key
         pinned = bytes.fromhex(self._peer.key) if self._peer is not None and is_pinned else self._target.key(lineage)
@@ -349,8 +349,8 @@ class Arrival:
             fork = ForkError(
                 f"{self.lineage} has forked: record {seq} is {ours.hex()} here and {theirs.hex()} in {self._source.place}",
                 safe=UNTOUCHED,
-                mend=f"Two stores wrote one lineage, as where a backup was put back. `periplus sync --with {shlex.quote(self._source.place)} --rebase` "
-                     "takes theirs, and writes what only this side has again in a lineage of its own.",
+                mend=f"Two stores wrote one lineage, for example after a backup was restored. `periplus sync --with {shlex.quote(self._source.place)} --rebase` "
+                     "takes theirs, and writes again, in another lineage, what only this side has.",
             )  # fmt: skip
             fork.differs_at = seq
             raise fork

@@ -152,9 +152,9 @@ def _taken(path: str, place: str, files: Files, clock: Clock, *, damaged: bool, 
         else:
             name = shlex.quote(path)
             error.mend = (
-                "Take another copy of the file. Where there is none: "
+                "Take another copy of the file. If there is none: "
                 f"`periplus doctor --repair --from {name}` completes a store from it, "
-                f"`periplus import --damaged {name} FOLDER` makes one of what is left (with --dry-run it says what that is)."
+                f"`periplus import --damaged {name} FOLDER` makes a store of what is left (with --dry-run it shows what that is)."
             )
             raise
     if not packed.is_whole and not damaged:
@@ -244,10 +244,10 @@ def _refused_rest(path: str, packed: Packed) -> RefusedError:
     name = shlex.quote(path)
     verb = "missing: " if packed.missing else ""
     return RefusedError(
-        f"{path} has only what was left of a damaged store; {verb}{what[:600]}",
-        safe="Nothing was made of it.",
+        f"{path} holds only the remains of a damaged store; {verb}{what[:600]}",
+        safe="Nothing was created.",
         mend=f"To complete a store from it: `periplus doctor --repair --from {name}`. "
-        f"To have a store of what is left: `periplus import --damaged {name} FOLDER`.",
+        f"To make a store of what is left: `periplus import --damaged {name} FOLDER`.",
     )
 
 
@@ -276,13 +276,15 @@ def _unpack(path: str, place: str, files: Files, progress: Progress) -> tuple[Pa
         raise kind(f"not an exported store, or damaged: {error}", path=path, safe=_UNTOUCHED) from error
     for one in manifest.files:
         if held.get(one.path) != one:
-            raise DamagedFileError(f"{one.path[:200]} is not what the manifest says", path=path, safe=_UNTOUCHED)
+            raise DamagedFileError(f"{one.path[:200]} does not match the manifest", path=path, safe=_UNTOUCHED)
     if len(held) != len(manifest.files):
         raise DamagedFileError("it holds files that its manifest does not name", path=path, safe=_UNTOUCHED)
     if manifest.format == FORMAT and (manifest.missing or manifest.flaws):
-        raise FormatError("it says that it is whole, and what is missing", path=path, safe=_UNTOUCHED)
+        raise FormatError("its manifest states that it is whole, but lists missing parts", path=path, safe=_UNTOUCHED)
     if manifest.format == FORMAT_OF_REST and not (manifest.missing or manifest.flaws):
-        raise FormatError("it says that it is not whole, and not what is missing", path=path, safe=_UNTOUCHED)
+        raise FormatError(
+            "its manifest states that it is not whole, but lists no missing parts", path=path, safe=_UNTOUCHED
+        )
     return _packed(manifest, tuple(held), sum(one.bytes for one in held.values())), manifest
 
 
@@ -303,7 +305,9 @@ def _check_members(members: list[zipfile.ZipInfo], place: str, path: str) -> Non
         is_known = name != member.filename and limit > 0 and member.compress_type in _METHODS
         if not is_known or member.file_size > limit or name in names:
             raise DamagedFileError(
-                f"no file of a store: {member.filename[:200]!r}, {member.file_size:,} bytes", path=path, safe=_UNTOUCHED
+                f"not a file of a store: {member.filename[:200]!r}, {member.file_size:,} bytes",
+                path=path,
+                safe=_UNTOUCHED,
             )
         if member.header_offset < 0:
             raise DamagedFileError("its beginning is missing", path=path, safe=_UNTOUCHED)
@@ -315,12 +319,12 @@ def _check_members(members: list[zipfile.ZipInfo], place: str, path: str) -> Non
     free = shutil.disk_usage(place).free
     if wanted > free:
         raise EnvironmentFailure(
-            f"unpacked it has {wanted:,} bytes; the disk has room for {free:,}", safe="Nothing was changed.",
+            f"it unpacks to {wanted:,} bytes; the disk has room for {free:,}", safe="Nothing was changed.",
             mend="Free some space, then repeat the command.",
         )  # fmt: skip
 
 
-_UNTOUCHED: Final = "Nothing was made of it."
+_UNTOUCHED: Final = "Nothing was created."
 
 
 def _manifest_bytes(archive: zipfile.ZipFile) -> bytes:
@@ -390,9 +394,7 @@ def _check_heads(place: str, manifest: Manifest, path: str, files: Files) -> Non
         if is_rest:
             _check_rest(layout, head, gaps, manifest, path, files)
         elif (tree.size, tree.root().hex()) != (head.size, head.root):
-            raise FormatError(
-                f"the records of {head.lineage} are not those of the manifest", path=path, safe=_UNTOUCHED
-            )
+            raise FormatError(f"the records of {head.lineage} do not match the manifest", path=path, safe=_UNTOUCHED)
 
 
 def _taken_from_wreck(path: str, wreck: DamagedPackage, place: str, files: Files, clock: Clock) -> Packed:
@@ -402,7 +404,7 @@ def _taken_from_wreck(path: str, wreck: DamagedPackage, place: str, files: Files
         rescue(place, files, clock)  # settings or other files needed to open the store may be damaged
         settings = read_settings(layout)
     except PeriplusError as error:
-        raise FormatError(f"what is left of it makes no store: {error.wrong}", path=path, safe=_UNTOUCHED) from error
+        raise FormatError(f"no store can be made of what is left: {error.wrong}", path=path, safe=_UNTOUCHED) from error
     heads = _sizes_in(layout.checkpoints)
     for head in () if wreck.manifest is None else wreck.manifest.heads:
         heads[head.lineage] = max(head.size, heads.get(head.lineage, 0))
@@ -425,7 +427,10 @@ def _taken_from_wreck(path: str, wreck: DamagedPackage, place: str, files: Files
         rows.close()
     if not records and (missing or wreck.manifest is None):
         raise FormatError(
-            "no record of a store can be had of it", path=path, safe=_UNTOUCHED, mend="Take another copy of the file."
+            "it contains no readable record of a store",
+            path=path,
+            safe=_UNTOUCHED,
+            mend="Take another copy of the file.",
         )
     flaws = wreck.flaws if wreck.manifest is None else (*wreck.manifest.flaws, *wreck.flaws)
     broken = {flaw.path for flaw in flaws}

@@ -95,7 +95,9 @@ def salvage(path: str, place: str, files: Files, progress: Progress = no_progres
             room -= size
             held[name] = (size, digest, is_whole)
     if not any(size for size, _, _ in held.values()):
-        raise FormatError("not an exported store, and nothing of one is in it", path=path, safe="Nothing was changed.")
+        raise FormatError(
+            "not an exported store, and it contains nothing of one", path=path, safe="Nothing was changed."
+        )
     return DamagedPackage(
         manifest, tuple(_flaws(manifest, held)), tuple(sorted(held)), sum(size for size, _, _ in held.values())
     )

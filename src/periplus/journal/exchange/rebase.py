@@ -228,9 +228,9 @@ def _drafts(
         if record.action == "checkpoint":
             continue  # it covers records of this lineage, which change
         if record.action == "redact" or kind == "unknown":
-            what = "takes out the content of" if record.action == "redact" else "is of a later version, behind"
+            what = "redacts records of" if record.action == "redact" else "comes from a later version of Periplus, on"
             raise RefusedError(
-                f"{lineage}: record {record.seq} {what} records of the side that would give way",
+                f"{lineage}: record {record.seq} {what} the side that would give way",
                 safe=_SAFE,
                 mend="Run the sync with --rebase on the other side instead.",
             )

@@ -169,7 +169,7 @@ def sync(
         raise RefusedError(
             f"{other.place} is of another project: its store is {other.store_id()}, this one is {journal.store_id}",
             safe="Nothing was changed.",
-            mend="Its memory can come as candidates, to accept or refuse: add --candidates. If both were made for one project: "
+            mend="To import its memory as candidates, to accept or refuse: add --candidates. If both were made for one project: "
                  "bring its config.toml here by git, then `periplus init --join`.",
         )  # fmt: skip
     if isinstance(other, FolderCarrier) and os.path.realpath(other.root) == os.path.realpath(journal.layout.root):
@@ -234,9 +234,9 @@ def _damage_there(other: FolderCarrier | Outlet, lineage: str, error: PeriplusEr
         return error
     if not is_of_folder:
         found = error  # it was found in the staged copy
-    mend = f"Finish or repeat the copy there. Or remove {folder}: who has these records puts them there again at the next sync."
+    mend = f"Finish or repeat the copy there. Or remove {folder}: the next sync of a clone with these records puts them there again."
     return DamageError(found.wrong, path=found.path, offset=found.offset, seq=found.seq,
-                       safe="Nothing of it was taken; what we hold is as it was.", mend=mend)  # fmt: skip
+                       safe="Nothing of it was taken; the copy here is unchanged.", mend=mend)  # fmt: skip
 
 
 def is_of_another(other: Carrier, journal: Journal) -> bool:
@@ -282,9 +282,9 @@ class _Run:
             way(lineage)
         for lineage in self._awaiting:
             error = RefusedError(
-                f"the content of records of {lineage} was taken out, and the lineage whose record says so did not come along",
-                safe="Nothing of it was taken; what is held of it is as it was.",
-                mend="See what was said of the other lineages, then repeat the command.",
+                f"records of {lineage} were redacted, but the lineage with the audit record did not come along",
+                safe="Nothing of it was taken; the copy held is unchanged.",
+                mend="See the messages about the other lineages, then repeat the command.",
             )
             self.transfers.append(Transfer(lineage, direction, refused=error))
         self._awaiting = []
@@ -327,7 +327,7 @@ class _Run:
         """Return the error for a fork in which the other side gives way."""
         how = "there" if not self._other.needs_heads else f"in the clone that wrote {lineage}, its owner's"
         told = ForkError(
-            f"{fork.wrong}; all that only {self._other.place} has of it is here already",
+            f"{fork.wrong}; everything that only {self._other.place} has of it is here already",
             safe=fork.safe,
             mend=f"That side gives way: run the sync with --rebase {how}.",
         )
@@ -467,8 +467,8 @@ class _Run:
             return
         has = "no signed head" if head is None else f"a signed head of {head.head.size:,} records"
         raise DamageError(
-            f"{source.place}: {lineage} has no records there, and {has}",
-            safe="Nothing of it was taken; what we hold is as it was.",
+            f"{source.place}: {lineage} has no records there, but {has}",
+            safe="Nothing of it was taken; the copy here is unchanged.",
             mend="Its owner's next `periplus sync` with it puts them there.",
         )
 

@@ -60,7 +60,7 @@ def check_reader_name(name: str) -> str:
     """Return ``name`` if it is allowed as a file name on every file system. Raises UsageError."""
     if not 0 < len(name) <= NAME_CHARACTERS_MAX or not _NAME_ALLOWED.issuperset(name) or not name[0].isalnum():
         raise UsageError(
-            f"{name[:80]!r} is no name of a reader",
+            f"{name[:80]!r} is not a valid reader name",
             safe="Nothing was changed.",
             mend=f"Use a-z, 0-9, '.', '_' and '-', a letter or digit first, at most {NAME_CHARACTERS_MAX} of them.",
         )
@@ -198,7 +198,7 @@ class Reader:
             if seq > end:
                 raise DamageError(
                     f"reader {self.name} has seen record {seq:,} of {lineage}, which ends at {end:,}: records are missing, "
-                    "or an older copy of the store was put in its place",
+                    "or the store was replaced by an older copy",
                     path=os.path.relpath(_path(self._journal.layout, self.name), self._journal.layout.root),
                     safe="The cursor stays as it is.",
                     mend=f"Run `periplus doctor`; to go on from here: periplus log --reader {self.name} --since-seq {end}",

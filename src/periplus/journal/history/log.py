@@ -358,7 +358,7 @@ def _check_rows(journal: Journal, rows: Iterable[IndexedRecord]) -> None:
         held = (row.seq, row.leaf, row.ts, row.writer, row.session, row.action, row.item_type, row.item_id,
                 row.version, row.key, row.summary, row.parents)  # fmt: skip
         if written != held:
-            raise journal.index.damaged(f"record {row.seq} of {row.lineage} is not what the journal says")
+            raise journal.index.damaged(f"record {row.seq} of {row.lineage} differs from the journal")
 
 
 def _check_line(journal: Journal, row: IndexedRecord) -> None:

@@ -285,7 +285,7 @@ def _named_records(journal: Journal, lineage: str, seqs: Sequence[int]) -> list[
     end = journal.end(lineage).next_seq - 1
     wanted = sorted(set(seqs))
     if not wanted:
-        raise UsageError("nothing to undo was named", safe="Nothing was changed.")
+        raise UsageError("no record to undo was named", safe="Nothing was changed.")
     if not 1 <= wanted[0] <= wanted[-1] <= end:
         outside = wanted[0] if wanted[0] < 1 else wanted[-1]
         is_alone = {*journal.lineages()} <= {journal.lineage}
@@ -303,7 +303,7 @@ def _named_records(journal: Journal, lineage: str, seqs: Sequence[int]) -> list[
         if not record.version:
             if action_class(record.action) == "unknown":
                 raise UsageError(f"record {seq:,} is of a later version of Periplus", safe="Nothing was changed.")
-            raise UsageError(f"record {seq:,} ({record.action}) changed no entity: there is nothing to take back",
+            raise UsageError(f"record {seq:,} ({record.action}) changed no entity: there is nothing to undo",
                              safe="Nothing was changed.")  # fmt: skip
         found.append(record)
     return found
@@ -365,7 +365,7 @@ def _without(
         if made is None or made.is_stub:
             raise Overlap(f"the content of record {record.seq:,} was redacted")
         if not all(map(versions.is_known, record.parents)):
-            raise Overlap(f"what it was before record {record.seq:,} was redacted, or is not held")
+            raise Overlap(f"its content before record {record.seq:,} was redacted or is missing")
         if heads.is_one(record.version):
             heads.take_away(record)
             continue
@@ -379,7 +379,7 @@ def _without(
         before = versions.shown(record.parents)
         if before is not None and before.is_in_conflict:
             raise Overlap(
-                f"record {record.seq:,} settled what clones had said apart: {', '.join(before.conflict_names)}"
+                f"record {record.seq:,} settled a conflict between clones: {', '.join(before.conflict_names)}"
             )
         goal = taken.of(goal, last, content_of(before))
         last = None
@@ -387,18 +387,18 @@ def _without(
         left = heads.shown()
         goal, apart = content_of(left), left.conflict_names if left is not None else ()
     if apart:
-        what = f"clones said different things: {', '.join(apart)}"
+        what = f"clones disagree on: {', '.join(apart)}"
         if present is None or not present.is_in_conflict:
             name = apart[0].partition(".")[0]
             say = f"state {versions.item_id} STATE" if name == "state" else f"set {versions.item_id} {name}=VALUE"
-            raise Overlap(f"{what}; it would be in conflict again. Say what is to hold instead (`periplus {say}`)")
+            raise Overlap(f"{what}; it would be in conflict again. State the value to keep instead (`periplus {say}`)")
         command = "context refs" if versions.item_type == "context_ref" else f"show {versions.item_id}"
         raise Overlap(f"{what}; settle that first (`periplus {command}`)")
     if goal is not None and not same(goal, now):
         try:
             kind.check(dict(goal))
         except PeriplusError as error:
-            raise Overlap(f"what it was is refused today: {error}") from error
+            raise Overlap(f"its earlier content is no longer allowed: {error}") from error
     return goal
 
 

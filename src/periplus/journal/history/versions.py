@@ -237,7 +237,7 @@ def entity_at(journal: Journal, item_type: str, item_id: str, seq: int, lineage:
     if not held:
         first = min((record.seq for record in written), default=0)
         raise NotFoundError(
-            f"{item_id} was not there at record {seq:,}",
+            f"{item_id} did not exist at record {seq:,}",
             mend=f"Its first record there is {first:,}." if first else f"{lineage} never wrote it: see `periplus log --lineage all --id {item_id}`.",
         )  # fmt: skip
     heads = versions.heads_among(held)
@@ -248,7 +248,7 @@ def entity_at(journal: Journal, item_type: str, item_id: str, seq: int, lineage:
             head = versions.head(version)
             if head is not None and head.is_stub:
                 of = "" if head.lineage == lineage else f" of {head.lineage}"
-                raise NotFoundError(f"what {item_id} was at record {seq:,} cannot be shown: the content of record {head.seq:,}{of} was redacted",
+                raise NotFoundError(f"{item_id} at record {seq:,} cannot be shown: the content of record {head.seq:,}{of} was redacted",
                                     mend=f"For its other records see `periplus log --id {item_id}`.")  # fmt: skip
         raise NotFoundError(f"{item_id} had been deleted at record {seq:,}",
                             mend=f"Record {entity.seq:,} of {entity.lineage} deleted it; look before that.")  # fmt: skip

@@ -43,9 +43,9 @@ class WrongThreadError(UsageError, sqlite3.ProgrammingError):
 
     def __init__(self) -> None:
         super().__init__(
-            "a journal is used by the thread that opened it, and this is another",
+            "a journal can only be used by the thread that opened it",
             safe="Nothing was changed.",
-            mend="Open the store once more in each thread: any number of them may write to it at once.",
+            mend="Open the store in each thread: any number of them may write at once.",
         )
 
 
@@ -54,9 +54,9 @@ class ForkedError(UsageError, sqlite3.ProgrammingError):
 
     def __init__(self) -> None:
         super().__init__(
-            "a journal is used by the process that opened it, and this is a fork of that",
+            "a journal can only be used by the process that opened it, not by a fork",
             safe="Nothing was changed by this process.",
-            mend="Open the store once more in each process: any number of them may write to it at once.",
+            mend="Open the store in each process: any number of them may write at once.",
         )
 
 
@@ -88,7 +88,7 @@ class ClosedError(UsageError, sqlite3.ProgrammingError):
     """An open store was used after it was closed."""
 
     def __init__(self) -> None:
-        super().__init__("the journal was closed", safe="Nothing was changed.", mend="Open the store anew.")
+        super().__init__("the journal was closed", safe="Nothing was changed.", mend="Open the store again.")
 
 
 class AtWorkError(UsageError):
@@ -97,8 +97,8 @@ class AtWorkError(UsageError):
     def __init__(self) -> None:
         super().__init__(
             "a journal cannot be closed within a call that writes to it",
-            safe="It is open as before.",
-            mend="Close it when that call has ended; let a signal's handler raise, or say that it is time.",
+            safe="It stays open.",
+            mend="Close it after that call; in a signal handler, raise an exception or set a flag.",
         )
 
 
@@ -161,7 +161,7 @@ class Connection(sqlite3.Connection):
         except sqlite3.DatabaseError as error:
             raise self.told(error) from error
         except UnicodeDecodeError as error:  # the schema is not valid text
-            raise self.damaged(f"its declarations are no text: {error}") from error
+            raise self.damaged(f"its schema is not valid text: {error}") from error
 
     def told(self, error: sqlite3.DatabaseError) -> sqlite3.DatabaseError:
         """Return ``error``, or the error that it stands for: damage, another thread, a fork, a closed connection. Damage is remembered."""
@@ -183,7 +183,7 @@ class Connection(sqlite3.Connection):
             f"the index is damaged: {what}",
             path=self.path or None,
             safe="The journal is untouched, and everything in the index is derived from it.",
-            mend="Repeat it: the index is built anew.",
+            mend="Repeat the command: the index is rebuilt.",
         )
 
 
@@ -204,7 +204,7 @@ def index_failure(error: sqlite3.Error, again: str) -> EnvironmentFailure:
     if code == sqlite3.SQLITE_FULL:
         mend = f"Free some space, {where}. {again}"
     elif code == sqlite3.SQLITE_IOERR:
-        mend = f"Look for a disk that is full or fails, a quota, a limit of a file's size (ulimit -f), {where}. {again}"
+        mend = f"Check for a full or failing disk, a quota, or a file size limit (ulimit -f), {where}. {again}"
     return EnvironmentFailure(f"the index cannot be used: {error}", safe="The journal is untouched.", mend=mend)
 
 

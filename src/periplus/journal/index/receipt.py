@@ -92,7 +92,7 @@ def _unread(reader: LineageReader, receipt: Receipt) -> DamageError:
     following = min((first for first in reader.segments() if first > seq), default=0)
     if following and not segment:
         return reader.gap_before(following, 1)
-    return DamageError(f"the records that were written with the key {receipt.key!r} cannot be read, or are not here",
+    return DamageError(f"the records written with the key {receipt.key!r} cannot be read or are missing",
                        path=reader.path_of(segment), seq=seq, safe="Nothing was written.",
                        mend="Run `periplus doctor`; put the archive back if it was moved elsewhere.")  # fmt: skip
 
@@ -114,4 +114,4 @@ def key_used(receipt: Receipt) -> ConflictError:
         else f"records {receipt.first_seq} to {receipt.last_seq}"
     )
     return ConflictError(f"the key {receipt.key!r} was used for something else ({span})", safe="Nothing was written.",
-                         mend="Repeat without --key, or with one of its own.")  # fmt: skip
+                         mend="Repeat without --key, or with another key.")  # fmt: skip

@@ -153,7 +153,7 @@ def moved_line(reader: LineageReader, record: IndexedRecord) -> bytes | None:
 def sound_object(objects: ObjectStore, sha256: str) -> bytes:
     """Implement ``Journal.load_object``."""
     if not is_digest_text(sha256):
-        raise DamageError(f"{sha256[:80]!r} is no name of an object", safe="Other records stay readable.")
+        raise DamageError(f"{sha256[:80]!r} is not an object digest", safe="Other records stay readable.")
     try:
         return objects.get(bytes.fromhex(sha256))
     except NotFoundError as error:

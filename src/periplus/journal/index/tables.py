@@ -221,7 +221,7 @@ class Index(CheckpointTables):
         yield from self._shown(group)
         counted = f"SELECT COUNT(*) FROM heads INDEXED BY heads_live WHERE deleted = 0 {where.replace('WHERE', 'AND')}"  # noqa: S608
         if live != self.db.execute(counted, arguments).fetchone()[0]:
-            raise self.db.damaged("of the heads not all were found")
+            raise self.db.damaged("heads are missing")
 
     def _shown(self, heads: list[Head]) -> Iterator[Entity]:
         if len(heads) == 1:
@@ -352,7 +352,7 @@ class Index(CheckpointTables):
         """Yield ``rows`` after checking the types of their columns; a flipped bit in a row's header changes them."""
         for row in rows:
             if tuple(map(type, row)) != types:
-                raise self.db.damaged("a row whose columns are not of their types")
+                raise self.db.damaged("a row has columns of the wrong type")
             yield row
 
     def _head(self, row: tuple[Any, ...]) -> Head:

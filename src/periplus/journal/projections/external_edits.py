@@ -153,10 +153,12 @@ class _Look:
 
     def _read(self, path: str, key: tuple[str, str], stamp: bytes | None) -> tuple[bytes | None, bytes]:
         if not has_file(self.journal.types, *key):
-            self.left.append(LeftAlone(path, "its name is no id of an entity", "Move it elsewhere."))
+            self.left.append(LeftAlone(path, "its name is not an entity id", "Move it elsewhere."))
             return None, b""
         if stamp is None:
-            self.left.append(LeftAlone(path, "not a plain file; it was not followed", "See what it is; remove it."))
+            self.left.append(
+                LeftAlone(path, "not a plain file; it was not followed", "Check what it is, then remove it.")
+            )
             return None, b""
         try:
             return read_stamped(path)
@@ -232,7 +234,7 @@ def _unwritten(journal: MutableJournal, look: _Look) -> Iterator[LeftAlone]:
         if reason is not None and path not in told:
             mend = "Check owner and mode of it and of its folder; the next command writes it."
             if reason == os.strerror(errno.ENOTDIR):
-                mend = "Remove what stands where its folder belongs, or have `periplus doctor --repair` park it."
+                mend = "Remove what is in the place of its folder, or let `periplus doctor --repair` park it."
             yield LeftAlone(path, f"cannot be written: {reason}", mend)
 
 

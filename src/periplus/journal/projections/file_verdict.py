@@ -51,7 +51,7 @@ _CONFLICTS: Final = "conflicts"
 _MARKERS: Final = (b"<<<<<<<", b"|||||||", b">>>>>>>")
 _LFS: Final = b"version https://git-lfs.github.com/spec/"
 _LOOK_AGAIN: Final = (
-    "Mend the file, then run `periplus status`; or remove it: what the journal holds of it is written anew."
+    "Correct the file, then run `periplus status`; or remove it, and it is written anew from the journal."
 )
 
 
@@ -102,7 +102,7 @@ def read_document(data: bytes, item_type: str, item_id: str) -> Document:
     """Parse ``data``, found in the place of the entity's file. Raises FormatError."""
     fields = _json(data)
     if not isinstance(fields, dict):
-        raise FormatError("not an entity: no JSON object")
+        raise FormatError("not an entity: not a JSON object")
     if isinstance(fields.get("format"), int) and fields["format"] > FORMAT:
         raise FormatError(f"an entity file of format {fields['format']}", mend="Update Periplus.")
     if fields.get("format") != FORMAT or _FIELDS - fields.keys():
@@ -113,13 +113,13 @@ def read_document(data: bytes, item_type: str, item_id: str) -> Document:
         raise FormatError(f'it has fields that belong within "entity": {", ".join(unknown)[:200]}')
     if (fields["type"], fields["id"]) != (item_type, item_id):
         raise FormatError(
-            f"it says that it is {str(fields['type'])[:80]} {str(fields['id'])[:80]}, its path says otherwise"
+            f"it states {str(fields['type'])[:80]} {str(fields['id'])[:80]}, which does not match its path"
         )
     if not _is_version(fields["version"]) or not _are_versions(fields["parents"]) or not _are_versions(fields["heads"]):
-        raise FormatError("its version, parents or heads are no version ids")
+        raise FormatError("its version, parents or heads are not version ids")
     value = fields["entity"]
     if not isinstance(value, dict):
-        raise FormatError("its entity is no JSON object")
+        raise FormatError("its entity is not a JSON object")
     try:
         payload = canonical(value)
     except (UsageError, RecursionError) as error:
@@ -146,7 +146,7 @@ def judge(journal: IndexedJournal, item_type: str, item_id: str, data: bytes, *,
         if _is_cut_off(journal, item_type, item_id, data):
             return Verdict("torn")
         if b"\0" in data:
-            return Verdict("left", "it has NUL bytes, as UTF-16 has", f"Save it as UTF-8. {_LOOK_AGAIN}")
+            return Verdict("left", "it contains NUL bytes, as UTF-16 does", f"Save it as UTF-8. {_LOOK_AGAIN}")
         return Verdict("left", error.wrong, error.mend or _LOOK_AGAIN)
     verdict = _judge_document(journal, document, is_forward=is_forward)
     if is_marked and verdict.kind in ("adopt", "edit"):
@@ -168,9 +168,9 @@ def unless_older(journal: IndexedJournal, verdict: Verdict) -> Verdict:
     heads = journal.heads_of(document.item_type, document.item_id)
     if not heads or any(head.version in verdict.parents for head in heads):
         return verdict
-    what = "whether it is older than what is held cannot be told: records of before are not here"
+    what = "it may be older than the journal's version: earlier records are not here"
     if not journal.index.has_floors:
-        what = "it would stand beside what is held, and the records of before that both were made from are not here"
+        what = "it would be concurrent with the journal's version, and the records of their ancestors are not here"
     return Verdict(
         "left", what,
         "Put the archive back, then run `periplus status`; or check out the newest commit.")  # fmt: skip
@@ -190,7 +190,7 @@ def _judge_document(journal: IndexedJournal, document: Document, *, is_forward: 
                 return Verdict("held")  # the merged view of these heads
             if document.has_conflicts:
                 return Verdict("left", "it shows a conflict between versions that are not held here",
-                               "Run `periplus sync` with where it comes from.")  # fmt: skip
+                               "Run `periplus sync` with the place it comes from.")  # fmt: skip
         kind = "edit" if _is_settled(journal, document) else "adopt"
         version, parents = document.version, document.parents
     else:
@@ -205,8 +205,8 @@ def _judge_document(journal: IndexedJournal, document: Document, *, is_forward: 
     place = _place(journal, document, version, parents, is_forward=is_forward)
     if place in ("old", "unknown"):
         return Verdict("held") if place == "old" else Verdict(
-            "left", "its version stands in no known relation to those held here: it may be older or newer",
-            "Run `periplus sync` with where it comes from; or check out the newest commit.")  # fmt: skip
+            "left", "its version has no known relation to those held here: it may be older or newer",
+            "Run `periplus sync` with the place it comes from; or check out the newest commit.")  # fmt: skip
     try:
         entity_type = journal.types[document.item_type]
         if kind == "adopt":  # lists merged in other clones may exceed the limits for edits
@@ -217,11 +217,11 @@ def _judge_document(journal: IndexedJournal, document: Document, *, is_forward: 
         return Verdict("left", str(error), _LOOK_AGAIN)
     if len(parents) > PARENTS_MAX:
         are_held = all(holds(parent) for parent in parents)
-        mend = f"Say it with `periplus set {document.item_id} FIELD=VALUE`, then remove the file: it is written anew." if are_held \
-            else "Run `periplus sync` with where it comes from."  # fmt: skip
+        mend = f"Set it with `periplus set {document.item_id} FIELD=VALUE`, then remove the file: it is written anew." if are_held \
+            else "Run `periplus sync` with the place it comes from."  # fmt: skip
         return Verdict(
             "left",
-            f"it stands for {len(parents):,} versions beside each other; a file can settle {PARENTS_MAX:,}",
+            f"it merges {len(parents):,} concurrent versions; a file can settle {PARENTS_MAX:,}",
             mend,
         )
     heads = journal.heads_of(document.item_type, document.item_id) if place == "next" else ()
@@ -317,12 +317,10 @@ def _json(data: bytes) -> Any:
     import json
 
     if data.startswith(_LFS):
-        raise FormatError(
-            "a pointer of Git LFS stands in its place", mend="Run `git lfs pull`, and keep entities/ out of LFS."
-        )
+        raise FormatError("it is a Git LFS pointer", mend="Run `git lfs pull`, and keep entities/ out of LFS.")
     if any(line.startswith(_MARKERS) for line in data.splitlines()):
         raise FormatError(
-            "it has conflict markers of git", mend="Resolve the conflict in the file, then run `periplus status`."
+            "it contains conflict markers of git", mend="Resolve the conflict in the file, then run `periplus status`."
         )
     try:
         return json.loads(data.decode(), object_pairs_hook=_object, parse_float=_no_float, parse_constant=_no_float)
@@ -339,7 +337,7 @@ def _json(data: bytes) -> Any:
 def _object(pairs: list[tuple[str, JSONValue]]) -> dict[str, JSONValue]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise FormatError("a field is there twice")
+        raise FormatError("a field occurs twice")
     return found
 
 

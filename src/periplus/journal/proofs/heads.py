@@ -56,7 +56,7 @@ def pin_key(journal: StoredJournal, lineage: str, store: str, key: bytes, name: 
     known = read_peer(journal.layout, lineage)
     if known is not None and known.store != store:
         raise DamageError(
-            f"lineage {lineage} belonged to store {known.store} when it was first seen, now it says {store}",
+            f"lineage {lineage} belonged to store {known.store} when it was first seen, now it names {store}",
             safe="Nothing was taken in.",
         )
     if known is not None and known.key and known.key != key.hex():

@@ -139,7 +139,7 @@ class Prover:
             raise NotFoundError(
                 f"none of the {held:,} records of this store's own lineage is known to be on disk"
                 if held else "this store has no records of its own yet",
-                mend='Write once more; with sync = "mutation" in config.toml that makes them so.' if held else "See `periplus log`.",
+                mend='Write once more, with sync = "mutation" in config.toml.' if held else "See `periplus log`.",
             )  # fmt: skip
         if self._signed is None or self._signed.head.size != tree.size:
             head = TreeHead(journal.store_of(journal.lineage), journal.lineage, tree.size, tree.head_root.hex())
@@ -222,7 +222,8 @@ class Prover:
             copied = self._journal.copied_from
             raise NotFoundError(
                 f"there is no record {seq} in this store's own lineage; it has {f'1 to {tree.size:,}' if tree.size else 'none'}"
-                + f": what is here was written where the store was copied from, as lineage {copied}" * bool(copied),
+                + f": the records here were written by the store it was copied from, as lineage {copied}"
+                * bool(copied),
                 mend="Prove it there." if copied else "See `periplus log`.",
             )
 
@@ -275,11 +276,11 @@ def verify_proof(data: bytes, *, key: bytes | None = None, head: tuple[int, byte
     if reason:
         return refused(reason)
     if isinstance(statement, HeadStatement) and not signature:
-        return refused("a head that nobody signed")
+        return refused("the head is not signed")
     if signature and not verify_signature(signer_key, signature, head_message(statement.head)):
-        return refused("the signature is not of the key that the proof names")
+        return refused("the signature does not match the key in the proof")
     if head is not None and (statement.head.size, bytes.fromhex(statement.head.root)) != head:
-        return refused("the proof is of another tree head than the one given")
+        return refused("the proof is for another tree head than the one given")
     if key is not None and (not signature or key != signer_key):
         return refused("the proof is not signed by the key given")
     signer = "head" if head is not None else ""
@@ -297,18 +298,18 @@ def _mathematics(statement: Statement, lines: tuple[bytes, ...], path: list[byte
         at += max(count, 0)
     claims = len(seqs) + (first_size > 0)
     if len(lines) != len(seqs) or at != len(path) or len(nodes) != max(claims, isinstance(statement, HeadStatement)):
-        return "not as many records and paths as it speaks of", ()
+        return "the number of records or paths does not match the statement", ()
     if list(seqs) != sorted(set(seqs)) or (not claims and at):
-        return "records that are not in order, or a path of nothing", ()
+        return "records out of order, or a path without a record", ()
     head, root = statement.head, bytes.fromhex(statement.head.root)
     stubs = []
     for seq, line, one in zip(seqs, lines, paths, strict=False):
         try:
             record, leaf = decode_line(line)
         except PeriplusError as error:
-            return f"the record is not what was written: {error}", ()
+            return f"the record is invalid: {error}", ()
         if record.seq != seq:
-            return f"the record is number {record.seq}, the proof speaks of {seq}", ()
+            return f"the record has seq {record.seq}, the proof states {seq}", ()
         if not verify_inclusion(leaf, seq - 1, head.size, one, root):
             return "the record is not in the tree under that head", ()
         if record.is_stub:
@@ -378,7 +379,7 @@ def _unpacked(data: bytes) -> tuple[Statement, tuple[bytes, ...], list[bytes], b
         value = decode_canonical(sections[_STATEMENT])
         statement = msgspec.convert(value, Statement)
         if canonical(msgspec.to_builtins(statement)) != sections[_STATEMENT]:
-            raise FormatError("a statement with fields of its own", offset=places[_STATEMENT])
+            raise FormatError("a statement with unknown fields", offset=places[_STATEMENT])
         roots = [statement.head.root]
         _, first_size, first_root = _claims(statement)
         if first_size or first_root or isinstance(statement, ConsistencyProof):

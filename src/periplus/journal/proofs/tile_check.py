@@ -64,7 +64,7 @@ def _check_tiles(
     head = read_tile_head(journal, lineage)
     path = os.path.join(folder, "head")
     if head is None:
-        yield TreeFinding(False, "the tiles' head is missing or not what was written", path, mend=TREE_FILES_MEND)
+        yield TreeFinding(False, "the tiles' head is missing or damaged", path, mend=TREE_FILES_MEND)
         return
     held = len(leaves) // HASH_BYTES
     known = (head.size, bytes.fromhex(head.root))

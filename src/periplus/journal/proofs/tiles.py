@@ -202,7 +202,7 @@ class LineageTree:
         found = ask()
         if not holds(found):
             raise DamageError(
-                f"lineage {self.lineage}: the record is not the one that its place in the tree was computed from",
+                f"lineage {self.lineage}: the record differs from the one that the tree was computed from",
                 safe="Nothing was proved.",
                 mend="Run `periplus doctor`.",
             )

@@ -22,7 +22,7 @@ from periplus.journal.storage.lineage import Chunk
 
 Lender: TypeAlias = Callable[[bytes], bytes]
 References: TypeAlias = Callable[[Entity, Lender], set[bytes]]
-UNTOUCHED: Final = "Nothing of it was taken; what we hold is as it was."
+UNTOUCHED: Final = "Nothing of it was taken; the copy here is unchanged."
 _TRIES_MAX: Final = 4
 
 
@@ -74,7 +74,7 @@ class IncomingObjects:
             taken, size, missing, left_out = self._copied(references, dry_run=dry_run)
             if dry_run or not self._take_back(taken):
                 return ObjectCount(len(taken), size, missing, left_out)
-        raise ConflictError(f"{self._target.place}: something was redacted each time that {self._lineage} was looked at",
+        raise ConflictError(f"{self._target.place}: content was redacted each time that {self._lineage} was checked",
                             safe=UNTOUCHED, mend="Repeat the command.")  # fmt: skip
 
     def is_judged(self) -> bool:
@@ -169,9 +169,9 @@ class IncomingObjects:
         return self._removed
 
     def _brings_back(self, seq: int, digest: bytes) -> RefusedError:
-        mend = "Redact it there too, then sync again. Who wants it back writes it anew where it was redacted."
+        mend = "Redact it there too, then sync again. To bring it back, write it anew where it was redacted."
         if seq in self._returned_seqs:  # its content is that of a redacted record
-            mend = f"It was lost here before that: whoever writes {self._lineage} runs `periplus redact --seq {seq} --reason TEXT`, then all sync again."
+            mend = f"It was lost here before that: the owner of {self._lineage} runs `periplus redact --seq {seq} --reason TEXT`, then all sync again."
         return RefusedError(
             f"{self._source.place}: record {seq} of {self._lineage} would bring back what was redacted in {self._target.place}: "
             f"object {digest.hex()[:16]}",
@@ -202,5 +202,5 @@ def objects_of(
 def digest_of(sha256: str) -> bytes:
     """Return the digest as bytes. Raises DamageError if ``sha256`` is not a digest."""
     if not is_digest_text(sha256):
-        raise DamageError(f"{sha256[:80]!r} is no name of an object")
+        raise DamageError(f"{sha256[:80]!r} is not an object digest")
     return bytes.fromhex(sha256)

@@ -44,7 +44,7 @@ _FOLDER_NAME: Final = re.compile(
     r"hooks(/spool(/aside)?)?|entities(/[a-z][a-z0-9_]*)?|objects(/[0-9a-f]{2})?|cursors|remotes"
     rf"|journal(/(keys|peers|checkpoints|tree(/{_LINEAGE})?|{_LINEAGE}(/archive)?))?"
 )
-_UNTOLD: Final = ": nothing that hooks are told is kept"
+_UNTOLD: Final = ": nothing that hooks report is kept"
 _RESTORE: Final = "Run `periplus doctor --repair --from PATH` with a copy of this store, if there is one."
 
 
@@ -102,7 +102,7 @@ class PlainFiles:
     def suspects(self) -> Iterator[Suspect]:
         denied = self.denied()
         for name in denied:
-            yield Suspect(name, "it may not be read by this user, and was not checked", is_denied=True)
+            yield Suspect(name, "this user may not read it, so it was not checked", is_denied=True)
         if "journal/keys" in denied:
             return  # signatures cannot be checked without the keys
         for name in self.names():
@@ -158,7 +158,7 @@ class PlainFiles:
                 else _MISSING.get(base, "the file is missing" if folder == "journal/keys" else "")
             )
         if base == ".gitignore":
-            return "" if IGNORED_LINE in data.splitlines() else "git is not kept from the journal and its keys"
+            return "" if IGNORED_LINE in data.splitlines() else "it does not make git ignore the journal and its keys"
         if base == "lineage.json":
             return self._judge_identity(data)
         if folder == "journal/keys":
@@ -168,9 +168,7 @@ class PlainFiles:
         if base == "missing.json":
             from periplus.journal.storage.lineage_size import parse_missing
 
-            return (
-                "" if parse_missing(data, os.path.basename(folder)) else "not what an import wrote of what is missing"
-            )
+            return "" if parse_missing(data, os.path.basename(folder)) else "not a valid note of missing records"
         if base == "head.json":
             return self._judge_head(os.path.basename(folder), data)
         return self._judge_cursor(data)
@@ -228,7 +226,7 @@ class PlainFiles:
         found = key if kind == "public" else public_of_private(key)
         if known is None and kind != "public":  # nothing was signed yet, so it is not known which of the two is right
             beside = _key_in(self.read(f"journal/keys/{lineage}.public") or b"")
-            return "" if beside in (None, found) else "it does not fit the public key beside it"
+            return "" if beside in (None, found) else "it does not match the public key beside it"
         return "" if known in (None, found) else "not the key that this lineage's heads are signed with"
 
     def _judge_trail_key(self, key: bytes) -> str:
@@ -295,7 +293,7 @@ class PlainFiles:
 
 
 _MISSING: Final = {
-    ".gitignore": "the file is missing: git would take in the journal and its keys",
+    ".gitignore": "the file is missing: git would include the journal and its keys",
     "lineage.json": "the file is missing: the next write begins a new lineage",
 }
 

@@ -70,7 +70,7 @@ def park_checkpoints(journal: Journal, yard: Parking) -> Iterator[Repair]:
     """Park checkpoints from before records were given up: they name lost records and would lead to another state than the records do."""
     for _, path in checkpoint_files(journal):
         yard.move(path)
-        yield Repair("a checkpoint from before that is parked: the next one takes its place", path)
+        yield Repair("an earlier checkpoint is parked: the next one replaces it", path)
 
 
 def counted_records(records: Sequence[object]) -> str:

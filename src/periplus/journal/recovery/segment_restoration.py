@@ -41,11 +41,11 @@ PREPARED_MAX: Final = 4
 _PLAN: Final = "lost.json"
 _HOW: Final = {
     "copy": "restored from a copy",
-    "byte": "one byte mended by its checksum",
-    "pieces": "put together again from what else says it",
+    "byte": "one byte corrected by its checksum",
+    "pieces": "reconstructed from its remains and other records",
     "stub": "its content is lost, its place is kept",
     "header": "the header is written anew",
-    "payload": "the object with its payload is lost, and with it its content: its place is kept",
+    "payload": "the object with its payload is lost: its place is kept",
 }
 
 

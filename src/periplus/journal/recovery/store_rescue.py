@@ -79,7 +79,7 @@ def _rescue_settings(layout: Layout, files: Files, yard: Parking, copies: list[s
         error = failure
     if len(found) != 1:
         raise NotAStoreError(
-            f"{layout.root} has no settings that can be read, and no segment that names the store",
+            f"{layout.root} has no readable settings and no segment that names the store",
             safe="Nothing was changed.",
             mend=f"Mend {layout.config}, or restore it from git or a backup: the store's id is in it."
             if os.path.lexists(layout.config)
@@ -92,8 +92,8 @@ def _rescue_settings(layout: Layout, files: Files, yard: Parking, copies: list[s
         yield Repair("the settings are restored from a copy", layout.config)
     else:
         write_atomic(files, layout.config, new_settings_text(*found).encode())
-        besides = f"; take over from {parked} what they said besides" if parked else ""
-        yield Repair(f"the settings are made anew, with the store's id as its segments have it{besides}", layout.config)
+        besides = f"; copy the other settings from {parked}" if parked else ""
+        yield Repair(f"the settings are made anew with the store id found in its segments{besides}", layout.config)
 
 
 class _Plain:
@@ -111,9 +111,7 @@ class _Plain:
         identity = held.read(_IDENTITY)
         if identity is not None and held.judge(_IDENTITY, identity):
             self._yard.move(layout.lineage)
-            yield Repair(
-                "an identity that cannot be believed is parked: the next write begins a new lineage", layout.lineage
-            )
+            yield Repair("an invalid identity is parked: the next write begins a new lineage", layout.lineage)
         yield from self._restore(held, [_IDENTITY])
         held = PlainFiles(layout.root, self._stores)  # the identity decides what is a copy
         names = {name for copy in self._copies for name in copy.names()} | set(held.names())
@@ -154,20 +152,22 @@ class _Plain:
                 )
             elif os.path.basename(name) == "head.json" and data is not None:
                 self._give_way(path, data)
-                yield Repair("the signed head of what another clone wrote is parked: the next sync brings it", path)
+                yield Repair(
+                    "the signed head of another clone's lineage is parked: the next sync brings it again", path
+                )
             elif name.startswith("journal/peers/") and data is not None:
                 lineage = os.path.basename(name).removesuffix(".json")
                 own, key = held.own(), held.key_of(lineage)
                 store = self._store_of(lineage)
                 self._give_way(path, data)
-                what = "what was remembered of a lineage is parked: its head is forgotten"
+                what = "the peer file of a lineage is parked: its head is forgotten"
                 if key is not None and store:
                     write_peer(
                         layout,
                         self._files,
                         Peer(lineage, store, key=key.hex(), own=own is not None and own.lineage == lineage),
                     )
-                    what += ", its key is known elsewhere and kept"
+                    what += ", its key was found elsewhere and is kept"
                 yield Repair(what, path)
 
     def _store_of(self, lineage: str) -> str:
