@@ -197,7 +197,7 @@ def test_who_redacts_is_told_of_records_whose_content_nobody_here_knows(team, tm
     secret = tmp_path / "secret"
     secret.write_text(TEXTS[1])
     told = ada("redact", "--secret-file", str(secret), "--reason", "leaked", code=1)
-    assert f"not reached what records 1, 2, 4 of {lineage} said, lost here to damage" in told.out
+    assert f"not reached the content of records 1, 2, 4 of {lineage}, lost here by damage" in told.out
     assert "repeat this" in told.out
     ada("sync", "--with", "../bob")
     told = ada("redact", "--secret-file", str(secret), "--reason", "leaked")

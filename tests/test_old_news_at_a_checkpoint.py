@@ -137,7 +137,7 @@ def test_what_was_written_again_is_not_told_as_lost(tmp_path):
     damage(ada, ada.json("status").lineage, 2)
     ada("doctor", "--repair")
     told = ada("redact", "--secret-file", "-", "--reason", "a secret", "--dry-run", code=1, stdin="nowhere at all")
-    assert "lost here to damage" in told.out
+    assert "lost here by damage" in told.out
     ada("sync", "--with", bob.folder)
     begin_at_a_checkpoint(ada)
     with Project.open(str(ada.folder), Writer("ada", "who_0000000000000000", "", 1)) as project:

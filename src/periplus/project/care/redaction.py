@@ -198,8 +198,8 @@ def _lost(project: ProjectStore) -> Iterator[Remaining]:
         many = len(seqs) > 1
         named = f"{', '.join(map(str, seqs[:_PATHS_TOLD_MAX]))}{', …' if len(seqs) > _PATHS_TOLD_MAX else ''}"
         yield Remaining(
-            f"what record{'s' if many else ''} {named} of {lineage} said, lost here to damage: a clone, a backup or an archive elsewhere may have {'them' if many else 'it'}",
-            f"Let {'them' if many else 'it'} come back first, if anything has {'them' if many else 'it'} (`periplus sync`, `periplus doctor --repair --from PATH`), and repeat this.",
+            f"the content of record{'s' if many else ''} {named} of {lineage}, lost here by damage: a clone, a backup or an archive elsewhere may have it",
+            "Restore it first, if there is a copy (`periplus sync`, `periplus doctor --repair --from PATH`), and repeat this.",
         )
 
 
