@@ -175,7 +175,7 @@ def test_what_another_lineage_had_counts_from_when_it_was_built_upon(journal, cl
     assert entity_at(journal, "decision", item(1), built).value == {"text": "c", "by": "them"}
     assert entity_at(journal, "decision", item(1), first).value == {"text": "a"}
     assert entity_at(journal, "decision", item(1), 1, clone.journal.lineage).value["text"] == "b"
-    with pytest.raises(NotFoundError, match="was not there") as caught:
+    with pytest.raises(NotFoundError, match="did not exist") as caught:
         entity_at(journal, "decision", item(2), 1, clone.journal.lineage)
     assert "--lineage all" in caught.value.mend
 
@@ -488,7 +488,7 @@ def test_wrong_seqs_and_sessions_change_nothing(journal):
     for seqs in ([0], [4]):
         with pytest.raises(NotFoundError, match=f"no record {seqs[0]}"):
             undo(journal, WRITER, seqs=seqs)
-    for seqs, wrong in (([], "nothing to undo"), ([2], "changed no entity"), ([1, 3], "changed no entity")):  # fmt: skip
+    for seqs, wrong in (([], "no record to undo"), ([2], "changed no entity"), ([1, 3], "changed no entity")):  # fmt: skip
         with pytest.raises(UsageError, match=wrong):
             undo(journal, WRITER, seqs=seqs)
     with pytest.raises(NotFoundError, match="changed nothing"):
