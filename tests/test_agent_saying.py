@@ -197,7 +197,7 @@ def test_what_is_typed_while_the_session_is_being_opened_is_kept_for_it(tmp_path
             conversation.leave()
         assert said[-1] == "(the session could not be opened; not sent: first)"
     assert [one.text for one in bench.of(Requested)] == ["first"] * opens
-    assert said[0].startswith("(a moment")
+    assert said[0].startswith("(the session is being opened")
 
 
 def test_words_that_cannot_be_written_were_not_said(tmp_path):

@@ -50,7 +50,7 @@ def note(project):
 )  # fmt: skip
 def test_one_text_is_not_taken_for_its_letters(project, use):
     before = project.journal.end()
-    with pytest.raises(UsageError, match="are several"):
+    with pytest.raises(UsageError, match="must be a list, not the one text"):
         use(project)
     assert project.journal.end() == before
 
