@@ -86,7 +86,7 @@ def test_a_wrong_step_is_told_by_line_and_key_and_the_run_goes_on(shell):
         assert documents(more)[1]["index"] == acknowledged["index"] + 1
         assert shell.json("status").unsealed == []
     done = shell("trail", "record", code=2, stdin="{no json\n")
-    assert "line 1: no JSON" in done.err
+    assert "line 1: not JSON" in done.err
 
 
 def test_hooks_add_to_an_open_run_and_a_key_makes_a_repetition_harmless(shell):
