@@ -227,6 +227,14 @@ def test_no_file_is_longer_than_the_house_allows():
     assert long == {}
 
 
+def test_no_function_is_longer_than_the_house_allows():
+    functions = ast.FunctionDef | ast.AsyncFunctionDef
+    long = {f"{path.relative_to(SOURCE)}:{node.name}": length for path in SOURCE.rglob("*.py")
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, functions) and (length := node.end_lineno - node.lineno + 1) > 70}  # fmt: skip
+    assert long == {}
+
+
 _REPEATED_GROUP = re.compile(r"(?<!\\)\)(?:[+*?]\+|\{[0-9]*,?[0-9]*\}\+)")
 
 

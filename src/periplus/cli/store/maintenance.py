@@ -7,7 +7,7 @@ __all__ = ["configure", "execute"]
 import argparse
 import os
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from periplus.cli.common.face import Face, visible
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from periplus.base.errors import PeriplusError
-    from periplus.cli.common.schemas import MendedOut, StatusOut
+    from periplus.cli.common.schemas import MendedOut, ProblemOut, StatusOut
     from periplus.journal.storage.parking import Repair
     from periplus.journal.storage.store_joining import Joined
     from periplus.project.care.status import Status
@@ -311,6 +311,30 @@ def _refuse_segment(path: str) -> None:
         )  # fmt: skip
 
 
+def _problem_lines(face: Face, problems: Sequence[ProblemOut], root: str) -> Iterator[str]:
+    """Yield the problems for people; of many alike only the first."""
+    paint = face.palette
+    colours = {"error": paint.bad, "warning": paint.warn, "note": paint.dim}
+    alike: dict[tuple[str, str, str], int] = {}
+    for problem in problems:
+        kind = (problem.severity, problem.what, problem.next)
+        alike[kind] = alike.get(kind, 0) + 1
+        if alike[kind] > _ALIKE_MAX:  # for example, a checkout that removed all entity files
+            continue
+        place = visible(_place_of(problem.path, root))
+        place += f", byte {problem.offset:,}" if problem.offset >= 0 else ""
+        place += f", seq {problem.seq}" if problem.seq else ""
+        yield f"{colours[problem.severity]}{problem.severity:8}{paint.end} {visible(problem.what)}"
+        if place:
+            yield f"         {place}"
+        if problem.next:
+            yield f"         {visible(problem.next)}"
+    for (severity, what, _), count in alike.items():
+        if count > _ALIKE_MAX:
+            more = f"{count - _ALIKE_MAX:,} more of these (see --json)"
+            yield f"{paint.dim}{severity:8}{paint.end} {visible(what)}: {more}"
+
+
 def _examine(face: Face, arguments: argparse.Namespace, sources: list[str], notes: list[tuple[str, str]]) -> int:
     from periplus import __version__
     from periplus.base.errors import PeriplusError
@@ -358,25 +382,7 @@ def _examine(face: Face, arguments: argparse.Namespace, sources: list[str], note
             yield f"{paint.good}mended{paint.end}   {visible(one.what)}"
             if place:
                 yield f"         {place}"
-        colours = {"error": paint.bad, "warning": paint.warn, "note": paint.dim}
-        alike: dict[tuple[str, str, str], int] = {}
-        for problem in problems:
-            kind = (problem.severity, problem.what, problem.next)
-            alike[kind] = alike.get(kind, 0) + 1
-            if alike[kind] > _ALIKE_MAX:  # for example, a checkout that removed all entity files
-                continue
-            place = visible(_place_of(problem.path, root))
-            place += f", byte {problem.offset:,}" if problem.offset >= 0 else ""
-            place += f", seq {problem.seq}" if problem.seq else ""
-            yield f"{colours[problem.severity]}{problem.severity:8}{paint.end} {visible(problem.what)}"
-            if place:
-                yield f"         {place}"
-            if problem.next:
-                yield f"         {visible(problem.next)}"
-        for (severity, what, _), count in alike.items():
-            if count > _ALIKE_MAX:
-                more = f"{count - _ALIKE_MAX:,} more of these (see --json)"
-                yield f"{paint.dim}{severity:8}{paint.end} {visible(what)}: {more}"
+        yield from _problem_lines(face, problems, root)
         yield f"checked by periplus {__version__} ({FORM})"
         if found.exit_code == 0:
             yield f"{paint.good}sound{paint.end}: every checksum, version, object, trail and projection was checked"
