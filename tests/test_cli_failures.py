@@ -152,12 +152,12 @@ def test_an_edited_file_of_a_store_that_may_not_be_written_is_told(public, is_in
     assert "Steam comes first" in as_nobody(public, "recall", "comes first", code=0).out
     (told,) = decoded(as_nobody(public, "status", "--json", code=0).out).waits
     assert told == (
-        f"{path}: it has what is not in the journal, which is served, and this store may not be written by this user"
+        f"{path}: it has changes that the journal does not have; the journal's version is used, because this user may not write the store"
     )
     problems = decoded(as_nobody(public, "doctor", "--json", code=1).out).problems
     (problem,) = [one for one in problems if one.path == str(path)]
     assert problem.next.startswith(
-        "`periplus status` takes it in where the store may be written, which it may not here"
+        "This user may not write the store: run `periplus status` as one who may, to import it"
     )
     assert snapshot(public.folder) == before
 

@@ -215,7 +215,7 @@ def test_a_run_that_was_stopped_says_what_goes_on_with_it(shell, number):
         assert f"periplus {command}" in shell("run", "--resume", name, code=1).out
         done = shell(*shlex.split(command.replace("…", "go on")))
         assert "Here I am." in done.out
-        assert "it goes on with" not in done.out
+        assert "to continue: " not in done.out
         heard = json.dumps(fake.bodies()[-1])
         assert "make it add" in heard
         assert "go on" in heard

@@ -271,8 +271,8 @@ def test_a_fork_is_refused_with_code_5(people, tmp_path):
     ("where", "code", "wrong"),
     [
         ("orgin", 2, "not a folder, remote or URL"),
-        ("", 2, "no place to sync with"),
-        ("--upload-pack=touch x", 2, "no place to sync with"),
+        ("", 2, "is not a folder or git remote"),
+        ("--upload-pack=touch x", 2, "is not a folder or git remote"),
         ("../nowhere/stick", 2, "there is no folder"),
         ("file:///nonexistent.git", 3, "git cannot reach"),
         ("ext::sh -c touch% x", 3, "git cannot reach"),

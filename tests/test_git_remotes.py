@@ -501,7 +501,7 @@ def test_an_end_that_says_nothing_is_waited_for_so_long_and_no_longer(tmp_path, 
             url, os.fspath(tmp_path / "cache.git"), place="far", stores={"str_0000000000000000"}, environment=environment,
             clock=SystemClock(), silence_s=0.5,
         )  # fmt: skip
-        with pytest.raises(StalledError, match="far has said nothing for 0 s"):
+        with pytest.raises(StalledError, match="far has not answered for 0 s"):
             carrier.connect()
     wait_until_nobody_has(url)
 

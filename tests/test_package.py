@@ -520,8 +520,8 @@ def test_what_is_not_sound_in_a_whole_file_is_told_though_no_record_needs_it(she
     files = {"objects/ab/" + "0" * 62: b"wrong", "journal/peers/lin_aaaaaaaaaaaaaaaa.json": b"garbage"}
     file = forged(shell.folder / "store.zip", tmp_path / "forged.zip", files)
     wrong = [
-        f"unsound  objects/ab/{'0' * 62}, which no record needs: object is damaged: objects/ab/{'0' * 62}: its bytes are not those that its name stands for",
-        "unsound  journal/peers/lin_aaaaaaaaaaaaaaaa.json, which no record needs: not a valid peer file",
+        f"unsound  objects/ab/{'0' * 62}, which no record uses: object is damaged: objects/ab/{'0' * 62}: its bytes do not match its name",
+        "unsound  journal/peers/lin_aaaaaaaaaaaaaaaa.json, which no record uses: not a valid peer file",
     ]
     (tmp_path / "other").mkdir()
     said = shell("import", file, "--dry-run", cwd=tmp_path / "other").out.splitlines()

@@ -20,7 +20,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 _STEP_MASK: Final = 0xFF
 _REWRITE: Final = "`periplus status` writes it anew."
 _TAKE_IN: Final = "`periplus status` imports it; until then the journal's version is used."
-_TAKE_IN_THERE: Final = "`periplus status` imports it where the store may be written, which it may not here; until then the journal's version is used."
+_TAKE_IN_THERE: Final = "This user may not write the store: run `periplus status` as one who may, to import it; until then the journal's version is used."
 _KEEP: Final = "Keep it: once the journal is repaired `periplus status` imports it, unless the journal has it again."
 _WRITTEN_AGAIN: Final = (
     "Keep it: `periplus doctor --repair` writes it into the journal again where no copy has the record."

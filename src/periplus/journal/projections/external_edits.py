@@ -244,7 +244,7 @@ def _only_told(journal: MutableJournal) -> TakenIn:
     if look.new:
         more = f", and {len(look.new) - 1:,} more" if len(look.new) > 1 else ""
         look.waits.append(
-            f"{look.new[0].path}{more}: it has what is not in the journal, which is served, and this store may not be written by this user"
+            f"{look.new[0].path}{more}: it has changes that the journal does not have; the journal's version is used, because this user may not write the store"
         )
     return TakenIn((), (), tuple(look.left), 0, tuple(look.waits))
 
