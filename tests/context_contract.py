@@ -320,7 +320,7 @@ class ContextContract:
         theirs = store.commit(Context(root, (plain(1, 9), plain(5, source="a.py#1")), metadata={"message": "seen"}))
         assert common_bases(store, ours, theirs) == (root,)
         (conflict,) = merge(store, ours, theirs).conflicts
-        assert (conflict.ours.said.author, conflict.theirs.atom) == ("ann", plain(1, 9))
+        assert (conflict.ours.commit_info.author, conflict.theirs.atom) == ("ann", plain(1, 9))
         head = store.commit(merge(store, ours, theirs, favour="theirs").context)
         assert contents(store.expand(head)) == contents(
             store.expand(store.commit(merge(store, theirs, ours, favour="ours").context))
@@ -328,7 +328,7 @@ class ContextContract:
         assert [entry.atom.content for entry in diff(store, ours, head).added] == ["atom 5", "atom 1"]
         assert next(log(store, head)).header.digest == head
         events = blame(store, head, digest_of(5)).events
-        assert [(event.kind, event.said.context) for event in events] == [("merged", head), ("brought", theirs)]
+        assert [(event.kind, event.commit_info.context) for event in events] == [("merged", head), ("brought", theirs)]
         assert events[-1].atom.source == "a.py#1"
         assert bisect(store, head, has_atom(store, digest_of(4))).first.message == "wrong"
         assert bisect(store, head, has_text(store, "ATOM 5")).first.context == head

@@ -55,7 +55,9 @@ CJK = [
 def pieces(pattern, size=500):
     for path in sorted(glob.glob(os.path.join(ROOT, pattern), recursive=True)):
         with open(path, encoding="utf-8") as file:
-            text = file.read()
+            text = "".join(
+                line for line in file if not path.endswith(".md") or not line.startswith("|")
+            )  # tables are no prose
         yield from (text[at : at + size] for at in range(0, max(len(text) - size, 1), 8 * size))
 
 

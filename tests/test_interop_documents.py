@@ -402,7 +402,7 @@ def test_archives_with_a_password_or_an_unknown_packing_are_refused(tmp_path):
                 at = data.find(mark, at + 4)
         path = tmp_path / "bad.eval"
         path.write_bytes(data)
-        with pytest.raises(FormatError, match="no sample"):
+        with pytest.raises(FormatError, match="no readable sample"):
             read_all(path)
 
 
@@ -412,7 +412,7 @@ def test_what_unpacks_in_one_piece_is_not_unpacked(tmp_path, method):
     with zipfile.ZipFile(path, "w", method) as made:
         made.writestr("header.json", HEADER)
         made.writestr("samples/1_epoch_1.json", sample())
-    with pytest.raises(FormatError, match="no sample"):
+    with pytest.raises(FormatError, match="no readable sample"):
         read_all(path)
 
 
