@@ -37,9 +37,7 @@ from periplus.journal.reader import JournalReader
 from periplus.journal.state.entity import Entity, Head
 from periplus.journal.state.index_values import HistoryNeededError
 from periplus.journal.state.transaction import Draft, Receipt, Said, Transaction, Writer
-from periplus.journal.storage.gitignore import guard
 from periplus.journal.storage.lineage import START
-from periplus.journal.storage.lineage_creation import create_lineage, restate_left
 from periplus.journal.storage.settings import LineageFile, is_written_here, read_lineage, read_settings
 from periplus.journal.storage.store_identity import place_of
 
@@ -168,6 +166,8 @@ class Journal(JournalReader):
 
     def state_left(self, lineage: str, records: int) -> None:
         """Note that ``lineage``, which was written here before, is acknowledged up to its first ``records`` and no further."""
+        from periplus.journal.storage.lineage_creation import restate_left
+
         with self._lock.holding():
             self._own_lineage()
             assert self._own is not None
@@ -246,6 +246,8 @@ class Journal(JournalReader):
         if self._lock.is_open:
             return
         if os.path.isdir(self.layout.journal):
+            from periplus.journal.storage.gitignore import guard
+
             guard(self.layout, self.files)
             return
         read_settings(self.layout)  # raises if the whole store is gone: no other is made in its place
@@ -297,6 +299,8 @@ class Journal(JournalReader):
         take_in(self)
 
     def _mint(self) -> LineageFile:
+        from periplus.journal.storage.lineage_creation import create_lineage
+
         previous, self.copied_from = self.copied_from, ""
         return create_lineage(self.layout, self.files, self.clock, self.store_id, previous=previous)
 
