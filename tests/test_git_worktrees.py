@@ -770,7 +770,7 @@ def test_a_store_that_sparse_checkout_would_take_away_is_told_of(sparse):
     add = f"git -C {sparse.folder} sparse-checkout add .periplus"
     for words, said in [(("init",), "err"), (("status",), "out"), (("doctor",), "out")]:
         done = sparse(*words, code=int(words == ("doctor",)))
-        assert "sparse-checkout leaves" in getattr(done, said)
+        assert "sparse-checkout excludes .periplus" in getattr(done, said)
         assert add in getattr(done, said)
     git(sparse.folder, *add.split()[3:])
     assert sparse.json("status").sparse == "inside"

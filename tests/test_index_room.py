@@ -47,7 +47,7 @@ def test_of_a_file_that_may_not_be_as_large_it_is_said_too(tmp_path):
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)),
     )  # fmt: skip
     assert done.stdout.startswith(
-        "the index cannot be used: disk I/O error Look for a disk that is full or fails, a quota, a limit of a file's"
+        "the index cannot be used: disk I/O error Check for a full or failing disk, a quota, or a file size limit"
     )
 
 
