@@ -403,17 +403,26 @@ def heads_beside_each_other(
     return project, first
 
 
-@pytest.mark.slow
-def test_what_an_entity_of_many_heads_costs_grows_with_them_and_not_with_their_square(tmp_path):
-    costs = []
+def undo_in_linear_time(folder, make):
+    """Undo the session of a small and of a large project that ``make`` makes, and check that the cost grows with the size only.
+
+    Returns for each the entity before its heads were written, and the entity after the undo.
+    """
+    costs, entities = [], []
     for count in (90, 900):
-        project, first = heads_beside_each_other(tmp_path / str(count), count)
+        project, first = make(folder / str(count), count)
         with project:
             costs.append(calls_made(lambda project=project: project.undo(session="many", dry_run=True)))
             project.undo(session="many")
-            entity = project.journal.get("decision", first.item_id)
-            assert (entity.value, entity.is_in_conflict) == (first.value, False)
+            entities.append((first, project.journal.get("decision", first.item_id)))
     assert costs[1] < costs[0] * 10 * 1.3
+    return entities
+
+
+@pytest.mark.slow
+def test_what_an_entity_of_many_heads_costs_grows_with_them_and_not_with_their_square(tmp_path):
+    for first, entity in undo_in_linear_time(tmp_path, heads_beside_each_other):
+        assert (entity.value, entity.is_in_conflict) == (first.value, False)
 
 
 def settled_by_others(folder, count):
@@ -425,15 +434,8 @@ def settled_by_others(folder, count):
 
 @pytest.mark.slow
 def test_undo_of_what_others_settled_takes_time_as_there_is_much(tmp_path):
-    costs = []
-    for count in (90, 900):
-        project, first = settled_by_others(tmp_path / str(count), count)
-        with project:
-            costs.append(calls_made(lambda project=project: project.undo(session="many", dry_run=True)))
-            project.undo(session="many")
-            entity = project.journal.get("decision", first.item_id)
-            assert (entity.value["text"], entity.value.get("tags")) == ("Doors are red", None)
-    assert costs[1] < costs[0] * 10 * 1.3
+    for _, entity in undo_in_linear_time(tmp_path, settled_by_others):
+        assert (entity.value["text"], entity.value.get("tags")) == ("Doors are red", None)
 
 
 def test_that_something_was_written_since_is_no_field_that_others_changed(tmp_path):
