@@ -27,11 +27,24 @@ from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal,
 from test_exchange import clone, put
 
 SECRET = "hunter2-is-the-secret"
+LONG_SECRET = {"text": "secret " * 20_000}  # so long that it is an object
 
 
 def exchange(root, place):
     with open_journal(root) as journal:
         return sync(journal, open_folder(os.fspath(place), Files())).refusals
+
+
+def write_and_replace_secret(journal):
+    """Write a note whose content is an object, then other content. Return the first record's seq and the object's digest."""
+    seq = journal.mutate(lambda t: t.put("note", item(1, "not"), LONG_SECRET), WRITER).first_seq
+    journal.mutate(lambda t: t.put("note", item(1, "not"), {"text": "harmless"}), WRITER)
+    (digest,) = journal.objects.digests()
+    return seq, digest
+
+
+def write_secret_again(transaction):
+    transaction.put("note", item(2, "not"), LONG_SECRET)
 
 
 class DoingBeforeItCommits(Files):
@@ -170,17 +183,14 @@ def test_an_object_that_is_redacted_while_a_sync_takes_others_does_not_come_with
     """What was redacted was asked once, at the first object that came."""
     bob = make_store(tmp_path / "bob", SystemClock())
     ada = clone(bob, tmp_path / "ada")
-    secret = {"text": "secret " * 20_000}
     with open_journal(ada) as journal:
-        seq = journal.mutate(lambda t: t.put("note", item(1, "not"), secret), WRITER).first_seq
-        journal.mutate(lambda t: t.put("note", item(1, "not"), {"text": "harmless"}), WRITER)
-        (digest,) = journal.objects.digests()
+        seq, digest = write_and_replace_secret(journal)
     with open_journal(bob) as journal:
         journal.mutate(lambda t: t.put("note", item(2, "not"), {"text": "long " * 20_000}), WRITER)
         if is_needed:
-            journal.mutate(lambda t: t.put("note", item(3, "not"), secret), WRITER)
+            journal.mutate(lambda t: t.put("note", item(3, "not"), LONG_SECRET), WRITER)
         else:
-            journal.objects.put(canonical(secret))
+            journal.objects.put(canonical(LONG_SECRET))
             journal.mutate(put(4, "it mentions the object"), WRITER)
     asked = []
 
@@ -206,15 +216,12 @@ def test_an_object_that_is_redacted_between_the_last_look_and_the_records_is_not
     """The records came after that look without another: one of them named what was gone by then."""
     bob = make_store(tmp_path / "bob", SystemClock())
     ada = clone(bob, tmp_path / "ada")
-    secret = {"text": "secret " * 20_000}
     with open_journal(ada) as journal:
-        seq = journal.mutate(lambda t: t.put("note", item(1, "not"), secret), WRITER).first_seq
-        journal.mutate(lambda t: t.put("note", item(1, "not"), {"text": "harmless"}), WRITER)
-        (digest,) = journal.objects.digests()
+        seq, digest = write_and_replace_secret(journal)
         if not is_held:
             journal.objects.remove(digest)
     with open_journal(bob) as journal:
-        journal.mutate(lambda t: t.put("note", item(3, "not"), secret), WRITER)
+        journal.mutate(lambda t: t.put("note", item(3, "not"), LONG_SECRET), WRITER)
         lineage = journal.lineage
 
     def take_out():
@@ -311,49 +318,35 @@ class WritingBeforeItGoes(Files):
 def test_who_writes_what_is_about_to_go_has_it(tmp_path):
     """What records name was looked at before, without the lock under which they are written: a payload went that was acknowledged."""
     root = make_store(tmp_path)
-    secret = {"text": "secret " * 20_000}
-
-    def again(transaction):
-        transaction.put("note", item(2, "not"), secret)
-
     with open_journal(root) as journal:
-        seq = journal.mutate(lambda t: t.put("note", item(1, "not"), secret), WRITER).first_seq
-        journal.mutate(lambda t: t.put("note", item(1, "not"), {"text": "harmless"}), WRITER)
-        (digest,) = journal.objects.digests()
-    files = WritingBeforeItGoes(root, digest, again)
+        seq, digest = write_and_replace_secret(journal)
+    files = WritingBeforeItGoes(root, digest, write_secret_again)
     with open_journal(root, files) as journal:
         redact(journal, WRITER, seqs=[seq], reason="a secret")
     assert len(files.told) == 1
     with open_journal(root) as journal:
         assert [one for one in examine(journal).problems if one.severity == "error"] == []
         assert (journal.get("note", item(2, "not")) is not None) == (not isinstance(files.told[0], LockTimeoutError))
-        journal.mutate(again, WRITER)
-        assert journal.get("note", item(2, "not")).value == secret
+        journal.mutate(write_secret_again, WRITER)
+        assert journal.get("note", item(2, "not")).value == LONG_SECRET
 
 
 def test_who_writes_what_a_sync_is_about_to_remove_has_it(tmp_path):
     bob = make_store(tmp_path / "bob", SystemClock())
     ada = clone(bob, tmp_path / "ada")
-    secret = {"text": "secret " * 20_000}
-
-    def again(transaction):
-        transaction.put("note", item(2, "not"), secret)
-
     with open_journal(bob) as journal:
-        seq = journal.mutate(lambda t: t.put("note", item(1, "not"), secret), WRITER).first_seq
-        journal.mutate(lambda t: t.put("note", item(1, "not"), {"text": "harmless"}), WRITER)
-        (digest,) = journal.objects.digests()
+        seq, digest = write_and_replace_secret(journal)
     assert exchange(ada, bob) == []
     with open_journal(bob) as journal:
         redact(journal, WRITER, seqs=[seq], reason="a secret")
-    files = WritingBeforeItGoes(ada, digest, again)
+    files = WritingBeforeItGoes(ada, digest, write_secret_again)
     with open_journal(ada, files) as journal:
         assert sync(journal, open_folder(bob, Files()), takes_only=True).refusals == []
     assert len(files.told) == 1
     with open_journal(ada) as journal:
         assert [one for one in examine(journal).problems if one.severity == "error"] == []
-        journal.mutate(again, WRITER)
-        assert journal.get("note", item(2, "not")).value == secret
+        journal.mutate(write_secret_again, WRITER)
+        assert journal.get("note", item(2, "not")).value == LONG_SECRET
 
 
 @pytest.mark.parametrize("is_named", [True, False])
@@ -415,20 +408,17 @@ def test_a_sync_that_is_killed_leaves_nothing_that_was_redacted_meanwhile(tmp_pa
     """It put what came, and looked then whether that had been taken out."""
     bob = make_store(tmp_path / "bob", SystemClock())
     ada = clone(bob, tmp_path / "ada")
-    secret = {"text": "secret " * 20_000}
     with open_journal(ada) as journal:
-        seq = journal.mutate(lambda t: t.put("note", item(1, "not"), secret), WRITER).first_seq
-        journal.mutate(lambda t: t.put("note", item(1, "not"), {"text": "harmless"}), WRITER)
-        (digest,) = journal.objects.digests()
+        seq, digest = write_and_replace_secret(journal)
     with open_journal(bob) as journal:
-        journal.objects.put(canonical(secret))
+        journal.objects.put(canonical(LONG_SECRET))
         journal.mutate(put(4, "it mentions the object"), WRITER)
     with open_journal(ada) as journal:
         journal.objects.remove(digest)  # it was lost here, so it would come
 
     def redacting():
         with open_journal(ada) as journal:
-            journal.objects.put(canonical(secret))  # as a repair does beside us
+            journal.objects.put(canonical(LONG_SECRET))  # as a repair does beside us
             redact(journal, WRITER, seqs=[seq], reason="a secret")
 
     with open_journal(ada, files=KilledBeforeItRemoves()) as journal:
@@ -460,11 +450,9 @@ def test_what_is_kept_while_the_record_comes_that_it_was_taken_out_goes_again(tm
     """An import beside the sync could not know, and the sync had looked before: the object stayed for good."""
     ada = make_store(tmp_path / "ada", SystemClock())
     bob = clone(ada, tmp_path / "bob")
-    secret, kept = {"text": "secret " * 20_000}, canonical({"text": "harmless " * 20_000})
+    kept = canonical({"text": "harmless " * 20_000})
     with open_journal(ada) as journal:
-        seq = journal.mutate(lambda t: t.put("note", item(1, "not"), secret), WRITER).first_seq
-        journal.mutate(lambda t: t.put("note", item(1, "not"), {"text": "harmless"}), WRITER)
-        (digest,) = journal.objects.digests()
+        seq, digest = write_and_replace_secret(journal)
         redact(journal, WRITER, seqs=[seq], reason="a secret")
         lineage = journal.lineage
     with open_journal(bob) as journal:
@@ -474,7 +462,7 @@ def test_what_is_kept_while_the_record_comes_that_it_was_taken_out_goes_again(tm
     def keep():
         with open_journal(bob) as other, other.objects.keeping():
             assert digest not in TakenOut(other).now()
-            assert other.objects.put(canonical(secret)) == digest
+            assert other.objects.put(canonical(LONG_SECRET)) == digest
             other.objects.put(kept)
 
     files = KilledBeforeItLooks(os.path.join(bob, "journal", lineage), keep)
@@ -499,11 +487,8 @@ def test_what_is_kept_while_the_record_comes_that_it_was_taken_out_goes_again(tm
 def test_who_keeps_an_object_while_the_record_comes_that_it_was_taken_out_is_waited_for(tmp_path):
     ada = make_store(tmp_path / "ada", SystemClock())
     bob = clone(ada, tmp_path / "bob")
-    secret = {"text": "secret " * 20_000}
     with open_journal(ada) as journal:
-        seq = journal.mutate(lambda t: t.put("note", item(1, "not"), secret), WRITER).first_seq
-        journal.mutate(lambda t: t.put("note", item(1, "not"), {"text": "harmless"}), WRITER)
-        (digest,) = journal.objects.digests()
+        seq, digest = write_and_replace_secret(journal)
         redact(journal, WRITER, seqs=[seq], reason="a secret")
         lineage = journal.lineage
     looked, put_by = threading.Event(), []
@@ -514,7 +499,7 @@ def test_who_keeps_an_object_while_the_record_comes_that_it_was_taken_out_is_wai
             looked.set()
             while holder_of(door_of(other.objects.root)) is None:
                 time.sleep(0.001)
-            put_by.append(other.objects.put(canonical(secret)))
+            put_by.append(other.objects.put(canonical(LONG_SECRET)))
 
     keeper = threading.Thread(target=keep, daemon=True)
 
@@ -559,14 +544,11 @@ def test_a_redaction_waits_for_the_object_that_a_sync_is_at(tmp_path):
     """Whoever is killed behind it leaves nothing that was redacted."""
     bob = make_store(tmp_path / "bob", SystemClock())
     ada = clone(bob, tmp_path / "ada")
-    secret = {"text": "secret " * 20_000}
     with open_journal(ada) as journal:
-        seq = journal.mutate(lambda t: t.put("note", item(1, "not"), secret), WRITER).first_seq
-        journal.mutate(lambda t: t.put("note", item(1, "not"), {"text": "harmless"}), WRITER)
-        (digest,) = journal.objects.digests()
+        seq, digest = write_and_replace_secret(journal)
         journal.objects.remove(digest)  # it was lost here, so it would come
     with open_journal(bob) as journal:
-        journal.objects.put(canonical(secret))
+        journal.objects.put(canonical(LONG_SECRET))
         journal.mutate(put(4, "it mentions the object"), WRITER)
 
     def redacting():
