@@ -54,6 +54,19 @@ def lived(tmp_path, change):
     return ada, one, archive, tmp_path / "away"
 
 
+def remove_index(ada):
+    (ada.folder / ".periplus" / "index.sqlite").unlink()
+
+
+def take_archive_and_index_away(place):
+    """Return the oldest segment that is left, and its bytes."""
+    ada, _, archive, away = place
+    archive.rename(away)
+    remove_index(ada)
+    oldest = min(archive.parent.glob("*.jsonl"))
+    return oldest, oldest.read_bytes()
+
+
 def check_told(done, seq):
     """It says which record is not here and what helps, and does not say that anything is damaged."""
     assert f"seq {seq}: " in done.err
@@ -111,7 +124,7 @@ def test_what_needs_the_past_says_what_is_missing(place, is_index_there):
     ada, one, archive, away = place
     archive.rename(away)
     if not is_index_there:
-        (ada.folder / ".periplus" / "index.sqlite").unlink()
+        remove_index(ada)
     check_told(ada.fails("undo", "--seq", "1", code=3), 1)
     check_told(ada.fails("show", one, "--at", "1", code=3), 1)
     away.rename(archive)
@@ -123,7 +136,7 @@ def test_a_proof_of_what_is_not_here_names_no_file_that_never_was(place, is_inde
     ada, _, archive, away = place
     archive.rename(away)
     if not is_index_there:
-        (ada.folder / ".periplus" / "index.sqlite").unlink()
+        remove_index(ada)
     for seq in ("1", "4"):
         done = ada.fails("prove", seq, code=3)
         check_told(done, seq)
@@ -139,7 +152,7 @@ def test_blame_says_what_it_can_and_that_older_records_are_not_here(place, is_in
     assert set(before.values()) == {1}
     archive.rename(away)
     if not is_index_there:
-        (ada.folder / ".periplus" / "index.sqlite").unlink()
+        remove_index(ada)
     told = ada.json("blame", one)  # nobody has changed it since: the record that says what it is is not here
     assert [field.value for field in told.fields if field.name == "text"] == ["The boiler is red"]
     origins = [origin for field in told.fields for origin in field.origins]
@@ -164,10 +177,7 @@ def test_blame_says_what_it_can_and_that_older_records_are_not_here(place, is_in
 
 def test_a_repair_leaves_a_header_alone_whose_past_is_not_here(place):
     ada, _, archive, away = place
-    archive.rename(away)
-    (ada.folder / ".periplus" / "index.sqlite").unlink()
-    oldest = min(archive.parent.glob("*.jsonl"))
-    before = oldest.read_bytes()
+    oldest, before = take_archive_and_index_away(place)
     told = ada("doctor", "--repair", code=3).out
     assert "the header is written" not in told
     assert oldest.read_bytes() == before
@@ -177,10 +187,7 @@ def test_a_repair_leaves_a_header_alone_whose_past_is_not_here(place):
 
 def test_a_header_that_is_damaged_is_made_again_though_its_past_is_not_here(place):
     ada, _, archive, away = place
-    archive.rename(away)
-    (ada.folder / ".periplus" / "index.sqlite").unlink()
-    oldest = min(archive.parent.glob("*.jsonl"))
-    before = oldest.read_bytes()
+    oldest, before = take_archive_and_index_away(place)
     oldest.write_bytes(before.replace(b'"segment":2', b'"segment":3', 1))
     assert "the header is written anew" in ada("doctor", "--repair", code=3).out
     away.rename(archive)
@@ -189,11 +196,8 @@ def test_a_header_that_is_damaged_is_made_again_though_its_past_is_not_here(plac
 
 
 def test_a_repair_of_a_record_leaves_a_header_alone_whose_past_is_not_here(place):
-    ada, _, archive, away = place
-    archive.rename(away)
-    (ada.folder / ".periplus" / "index.sqlite").unlink()
-    oldest = min(archive.parent.glob("*.jsonl"))
-    before = oldest.read_bytes()
+    ada, _, _, _ = place
+    oldest, before = take_archive_and_index_away(place)
     oldest.write_bytes(before.replace(b"boiler number", b"boiler nvmber", 1))
     ada("doctor", "--repair", code=3)
     assert oldest.read_bytes() == before
@@ -203,7 +207,7 @@ def test_a_repair_takes_it_out_of_the_folder_that_it_was_moved_to(place):
     ada, one, archive, away = place
     held = {path.name: path.read_bytes() for path in archive.iterdir()}
     archive.rename(away)
-    (ada.folder / ".periplus" / "index.sqlite").unlink()
+    remove_index(ada)
     said = ada("doctor", code=3).out
     assert "Put the archive back" in said
     assert "note " not in said
@@ -245,7 +249,7 @@ def test_a_repair_gives_up_nothing_that_a_checkpoint_stands_for(history, is_inde
     ada, one, texts, archive, away = history
     archive.rename(away)
     if not is_index_there:
-        (ada.folder / ".periplus" / "index.sqlite").unlink()
+        remove_index(ada)
     for words in (("doctor",), ("doctor", "--repair")):
         said = ada(*words, code=3).out
         assert "are missing" in said
@@ -334,7 +338,7 @@ def test_redact_does_not_remove_what_stands_for_it(history, is_index_there):
     ada, one, texts, archive, away = history
     archive.rename(away)
     if not is_index_there:
-        (ada.folder / ".periplus" / "index.sqlite").unlink()
+        remove_index(ada)
     before = checkpoints(ada)
     for words in (("--secret-file", "-"), ("--seq", "2")):
         done = ada.fails("redact", *words, "--reason", "a secret", code=3, stdin=texts[-1])
@@ -531,7 +535,7 @@ def test_a_checkpoint_that_is_whole_is_kept_where_records_before_it_are_missing(
     live = sorted(ada.folder.glob(".periplus/journal/lin_*/*.jsonl"))
     announced = next(path for path in live if b'"action":"checkpoint"' in path.read_bytes())
     live[live.index(announced) - 1].unlink()
-    (ada.folder / ".periplus" / "index.sqlite").unlink()
+    remove_index(ada)
     said = ada("doctor", code=3).out
     assert "is intact and cannot be used" in said
     assert "Remove it" not in said
@@ -575,7 +579,7 @@ def test_an_archive_that_is_copied_over_what_was_given_up(history):
         (archive / path.name).write_bytes(path.read_bytes())
     said = ada("doctor", code=1).out
     assert "move `journal/checkpoints/` away" in said
-    (ada.folder / ".periplus" / "index.sqlite").unlink()
+    remove_index(ada)
     (ada.folder / ".periplus" / "journal" / "checkpoints").rename(ada.folder / "checkpoints")
     ada("doctor")
     assert "The boiler is green" in ada("show", one).out
