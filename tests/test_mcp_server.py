@@ -69,7 +69,7 @@ async def the_whole_story(client, mode):
     assert [tool.name for tool in tools if tool.annotations.read_only_hint] == ["brief", "recall", "show"]
     assert all(tool.annotations.destructive_hint is (tool.name == "revise") for tool in tools)
 
-    assert "Nothing is known" in (await told(client, "recall", question="how are passwords hashed"))[0]
+    assert "No results." in (await told(client, "recall", question="how are passwords hashed"))[0]
     text, data = await told(client, "remember", type="decision", text="Passwords are hashed with argon2id",
                             rationale="bcrypt cuts at 72 bytes", about=["src/auth.py"], tags="auth")  # fmt: skip
     decision = data["id"]
@@ -414,7 +414,7 @@ def test_the_store_may_come_later_and_be_another(tmp_path):
             os.rename(served.folder / ".periplus", served.home / "old")
             assert "periplus init" in await refused(client, "recall", question="store")
             Project.init(os.fspath(served.folder))
-            assert "Nothing is known" in (await told(client, "recall", question="store"))[0]
+            assert "No results." in (await told(client, "recall", question="store"))[0]
             await told(client, "remember", text="The second store")
 
     run(talk)
@@ -625,9 +625,9 @@ def test_refusals_name_calls_of_these_tools(served):
             assert "periplus" not in await refused(client, "show", id="trp_0000000000000000")
             assert "periplus" not in await refused(client, "brief", since="yesterday evening")
             said = await refused(client, "plan", action="finish")
-            assert said.endswith("There are: add, block, done, drop, list, make, next, reopen, show.")
+            assert said.endswith("Allowed: add, block, done, drop, list, make, next, reopen, show.")
             said = await refused(client, "recall", question="x", kinds=["rumour"])
-            assert said.endswith("There are: answer, command, commit, prompt, session.")
+            assert said.endswith("Allowed: answer, command, commit, prompt, session.")
             for tool, asked in (
                 ("recall", {"question": "x", "types": ["rumour"]}),
                 ("recall", {"question": "x", "path": "../x"}),
