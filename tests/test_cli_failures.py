@@ -272,7 +272,7 @@ def test_a_file_that_may_not_grow(store):
         assert 1 <= len(lines) <= 2, done.stderr
         assert lines[0].startswith("periplus: ")
         assert done.stdout == ""
-        assert "Nothing that was acknowledged is lost" in lines[1]
+        assert "No acknowledged write is lost" in lines[1]
         assert not room or f"only {room} of " in lines[0], "what did get there is told"
     assert texts(store) == ["Thing number 1", "Thing number 2", "Thing number 3"]
     store("remember", "Room again")
@@ -315,7 +315,7 @@ def test_a_full_disk(tmp_path):
             if process.returncode:
                 assert process.returncode == 3
                 assert b"No space left on device" in err or b"bytes could be written" in err
-                assert b"Nothing that was acknowledged is lost" in err
+                assert b"No acknowledged write is lost" in err
                 break
             kept.append(f"Drop {number}")
         else:

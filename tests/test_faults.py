@@ -213,7 +213,7 @@ def test_no_inode_is_left(tmp_path):
             journal.mutate(put(1, "needs no new file"), WRITER)
             with pytest.raises(EnvironmentFailure, match="No space left") as caught:
                 journal.mutate(put(2, "an object " * 10_000), WRITER)
-            assert "Nothing that was acknowledged is lost" in caught.value.safe
+            assert "No acknowledged write is lost" in caught.value.safe
             assert "no free inode" in caught.value.mend
             assert f"df -i {disk}" in caught.value.mend
         with open_journal(root) as journal:

@@ -242,7 +242,7 @@ def environment_failure(error: OSError, doing: str, path: str | os.PathLike[str]
     if error.errno in _FULL:
         return EnvironmentFailure(
             wrong,
-            safe="Nothing that was acknowledged is lost; reading goes on.",
+            safe="No acknowledged write is lost; reading goes on.",
             mend=room_advice(path),
         )
     if error.errno == errno.EROFS:
@@ -258,7 +258,7 @@ def environment_failure(error: OSError, doing: str, path: str | os.PathLike[str]
             mend="Check the owner and the mode of that path, then repeat the command.",
         )
     mend = _LIMITS.get(error.errno, "") if error.errno is not None else ""
-    return EnvironmentFailure(wrong, safe="Nothing that was acknowledged is lost.", mend=mend)
+    return EnvironmentFailure(wrong, safe="No acknowledged write is lost.", mend=mend)
 
 
 def room_advice(path: str | os.PathLike[str] | None) -> str:

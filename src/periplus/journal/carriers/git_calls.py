@@ -184,7 +184,7 @@ def _failure(code: int, said: str, out: str, place: str, pushes: str) -> Periplu
     ours = [line for line in lines if not line.startswith("remote:") and "remote unpack failed" not in line]
     full = next((line for line in ours if any(word in line for word in _FULL)), "")
     if full:
-        return NoRoomError(f"git cannot keep what it needs of {place} here: {full}", safe="Nothing that was acknowledged is lost.",
+        return NoRoomError(f"git cannot keep what it needs of {place} here: {full}", safe="No acknowledged write is lost.",
                            mend="Free some space, then repeat the command.")  # fmt: skip
     distrusted = re.search(r"dubious ownership in repository at '(.*)'", said)
     if distrusted:

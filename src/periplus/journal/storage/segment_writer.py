@@ -297,7 +297,7 @@ class SegmentWriter:
         if written != len(buffer):
             raise EnvironmentFailure(
                 f"only {written:,} of {len(buffer):,} bytes could be written to {self._path(segment)}",
-                safe="Nothing that was acknowledged is lost; the unfinished bytes are ignored.",
+                safe="No acknowledged write is lost; the unfinished bytes are ignored.",
                 mend="Free some space, then repeat the command.",
             )
 

@@ -37,7 +37,7 @@ from periplus.memory.entities.check_results import last_check_text
 from periplus.memory.entities.types import NOT_REMEMBERED, is_ended, row_of, rows_of
 from periplus.memory.entities.validity import expired, expired_text, is_over, replacements, standing
 from periplus.memory.fulltext.index_rows import EXPIRES, REWRITTEN
-from periplus.memory.retrieval.search import TRAIL_KINDS, Candidate, Filters, joined_by, search, telling
+from periplus.memory.retrieval.search import TRAIL_KINDS, Candidate, Filters, joined_by, search, telling, without_parts
 from periplus.memory.succession.successors import rivals_of
 from periplus.memory.text.named_paths import about_named, named_paths
 
@@ -170,7 +170,9 @@ def recall(
     most = max(_CANDIDATES, -(-2 * (offset + limit) // _CANDIDATES) * _CANDIDATES)
     candidates = search(journal.index.db, [*words, *_senses(rest, filters)], filters, most)
     near: dict[str, tuple[str, ...]] = {}
-    if with_near and not direct and not any(view.is_asked_for(one) for one in candidates):
+    whole = with_near and without_parts(told)
+    found = search(journal.index.db, whole, filters, most) if whole and candidates else candidates
+    if with_near and not direct and not any(view.is_asked_for(one) for one in found):
         from periplus.memory.retrieval.spelling import near_words
 
         near = near_words(journal.index.db, told, filters)

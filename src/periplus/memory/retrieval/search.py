@@ -13,7 +13,7 @@ Where even the rarest term is common, documents with several of the terms are as
 
 from __future__ import annotations
 
-__all__ = ["Candidate", "Filters", "Holders", "holders", "joined_by", "search", "telling"]
+__all__ = ["Candidate", "Filters", "Holders", "holders", "joined_by", "search", "telling", "without_parts"]
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import log
@@ -25,6 +25,7 @@ from periplus.memory.fulltext.index_rows import REWRITTEN, kind_token
 from periplus.memory.text.synonyms import SENSE_MARK
 
 _ENOUGH: Final = 10
+_PART_LETTERS_MAX: Final = 2
 _TELLING_MAX: Final = 500
 _RARE_MAX: Final = 100  # a word that more documents have says little about any of them
 
@@ -101,6 +102,12 @@ TRAIL_KINDS: Final = ("answer", "command", "commit", "prompt", "session")
 _COMMON_MAX: Final = 10_000
 _HELD_MAX: Final = 50  # documents that suffice to compare words
 _COLUMNS: Final = "d.id, d.item_type, d.item_id, d.kind, d.part, d.ts, d.state, d.confidence, d.anchored, d.label"
+
+
+def without_parts(words: Sequence[str]) -> list[str]:
+    """Return ``words`` without short ones that are part of another, as the 2 of argom2id; empty where none is left out."""
+    parts = [part for part in words if len(part) <= _PART_LETTERS_MAX and any(part in word != part for word in words)]
+    return [word for word in words if word not in parts] if parts else []
 
 
 def search(db: Connection, words: Sequence[str], filters: Filters, most: int) -> list[Candidate]:

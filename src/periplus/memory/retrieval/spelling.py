@@ -46,7 +46,8 @@ def near_words(db: Connection, words: Sequence[str], filters: Filters) -> dict[s
                 named.setdefault(near[edit].rows, edit)
         if named:
             found[word] = tuple(named.values())[:_NEAR_MAX]
-    return found
+    # The parts of a word (argom of argom2id) are told with the word itself.
+    return {word: forms for word, forms in found.items() if not any(word != other and word in other for other in found)}
 
 
 def near_words_text(near: Iterable[tuple[str, Sequence[str]]]) -> str:
