@@ -154,4 +154,4 @@ def test_doctor_says_what_has_no_bar(tmp_path):
         os.truncate(journal.layout.index, LONG_BYTES)  # zeros behind its pages count for nothing
         assert {one.severity for one in examine(journal, tell=told.append).problems} == {"note"}
         examine(journal, tell=told.append, derived=False)
-    assert [line.partition(", ")[0] for line in told] == ["SQLite checks the index"]
+    assert [line.partition(" (")[0] for line in told] == ["SQLite checks the index"]

@@ -210,9 +210,9 @@ def test_who_does_not_have_the_address_learns_nothing(place):
 @pytest.mark.parametrize(
     ("path", "code", "wrong"),
     [
-        ("api/step?turn=x", 400, "turn is a number"),
-        ("api/step?turn=-1&step=1", 400, "turn is a number"),
-        ("api/step?turn=1&step=99999999999999999999", 400, "step is a number"),
+        ("api/step?turn=x", 400, "turn must be a number"),
+        ("api/step?turn=-1&step=1", 400, "turn must be a number"),
+        ("api/step?turn=1&step=99999999999999999999", 400, "step must be a number"),
         ("api/step?turn=7&step=1", 404, "no step 7.1"),
         ("api/part?turn=1&step=1&what=secrets", 400, "has no 'secrets'"),
         ("api/part?turn=1&step=1&what=output&place=9", 404, "no output 9"),

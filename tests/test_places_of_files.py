@@ -89,7 +89,7 @@ def test_commands_in_a_worktree_are_about_the_same_files(shell, side):
         done = shell.json("remember", f"said as {path}", "--about", path, cwd=cwd)
         assert [one["ref"] for one in done.entity.value["about"]] == ["src/auth.py"], path
     done = shell("remember", "said too early", "--about", "../src/soon.py", cwd=side / "src")
-    assert "there is no" in done.err
+    assert "soon.py does not exist; saved anyway" in done.err
     assert about(shell, done.out.split()[3]) == ["src/soon.py"]
 
 

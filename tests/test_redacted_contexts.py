@@ -150,7 +150,9 @@ def test_a_ref_that_was_moved_apart(team, side):
         team.commit(clone, *contents)
     team.sync("b", "a")
     team.redact(side)
-    assert "apart" in team(side, "context", "refs").out, "what others said is theirs to bring together"
+    assert "diverged between two clones" in team(side, "context", "refs").out, (
+        "what others said is theirs to bring together"
+    )
     team(side, "context", "merge")
     team.sync("b", "a")
     kept = sorted(["base", said["a"][1], said["b"][1], *(said["b" if side == "a" else "a"][:1])])
