@@ -153,7 +153,7 @@ def test_a_run_tells_what_it_cost_as_a_table_and_as_json(shell):  # noqa: F811 -
     assert [one.step for one in out.calls] == [1, 2, 3, 4]
     assert all(one.first_token_ms is not None and one.first_token_ms <= one.latency_ms for one in out.calls)
     assert (out.turns[0].reason, out.turns[0].tools, out.turns[0].tools_failed) == ("done", 3, 0)
-    shell.fails("run", "--stats", "two", code=1, wrong="there is no session 'two'")
+    shell.fails("run", "--stats", "two", code=1, wrong="the agent has no session 'two'")
 
 
 def test_what_failed_is_counted(tmp_path):
