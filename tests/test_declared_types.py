@@ -238,56 +238,34 @@ class _Blocked:
 
 # ---- declarations that cannot be
 
+BARE_RISK = '[types.risk]\nprefix = "rsk"\n'
+
 
 @pytest.mark.parametrize(
     ("text", "key", "allowed"),
     [
-        (
-            "[types.risk]\n",
-            "types.risk is not valid: Object missing required field `prefix`",
-            "A type has: prefix",
-        ),
+        ("[types.risk]\n", "types.risk is not valid: Object missing required field `prefix`", "A type has: prefix"),
         ('[types.risk]\nprefix = "R1"\n', "types.risk.prefix is 'R1'", "2 to 8 letters"),
         ('[types.risk]\nprefix = "dec"\n', "types.risk.prefix 'dec' is that of decision", "Choose another"),
         ('[types.risk]\nprefix = "lin"\n', "types.risk.prefix 'lin' is one of Periplus itself", "Choose another"),
         ('[types.trap]\nprefix = "tra"\n', "types.trap is a type of Periplus itself", "Choose another name"),
         ('[types."a/b"]\nprefix = "aab"\n', "types.a/b is not a valid type name", "a-z"),
+        (BARE_RISK + "colour = 1\n", "types.risk is not valid: Object contains unknown field `colour`", "A type has"),
+        (BARE_RISK + 'stale = "often"\n', "types.risk.stale is not valid", "anchors, expires or never"),
+        (BARE_RISK + "weight = 1000\n", "types.risk.weight is 1000", "0 to 300"),
+        (BARE_RISK + 'states = ["A b"]\n', "types.risk.states holds 'A b'", "a-z"),
+        (BARE_RISK + 'states = ["a"]\nended = ["b"]\n', "types.risk.ended names the state 'b'", "The states are: a"),
+        (BARE_RISK + 'states = ["a"]\nended = ["a"]\n', "types.risk.states begin with 'a'", "The first"),
         (
-            '[types.risk]\nprefix = "rsk"\ncolour = 1\n',
-            "types.risk is not valid: Object contains unknown field `colour`",
-            "A type has",
-        ),
-        (
-            '[types.risk]\nprefix = "rsk"\nstale = "often"\n',
-            "types.risk.stale is not valid",
-            "anchors, expires or never",
-        ),
-        ('[types.risk]\nprefix = "rsk"\nweight = 1000\n', "types.risk.weight is 1000", "0 to 300"),
-        ('[types.risk]\nprefix = "rsk"\nstates = ["A b"]\n', "types.risk.states holds 'A b'", "a-z"),
-        (
-            '[types.risk]\nprefix = "rsk"\nstates = ["a"]\nended = ["b"]\n',
-            "types.risk.ended names the state 'b'",
-            "The states are: a",
-        ),
-        (
-            '[types.risk]\nprefix = "rsk"\nstates = ["a"]\nended = ["a"]\n',
-            "types.risk.states begin with 'a'",
-            "The first",
-        ),
-        (
-            '[types.risk]\nprefix = "rsk"\nstates = ["a", "b"]\nreplaced = "b"\n',
+            BARE_RISK + 'states = ["a", "b"]\nreplaced = "b"\n',
             "types.risk.replaced is 'b', which is not an end state",
             "The end states are: ",
         ),
+        (BARE_RISK + 'states = ["a"]\ntransitions = {a = ["c"]}\n', "types.risk.transitions names the state 'c'", "a."),
+        (BARE_RISK + 'touchable = ["hull"]\n', "types.risk.touchable names hull", "There are: about"),
+        (BARE_RISK + 'schema = "{"\n', "types.risk.schema is no JSON", "JSON Schema"),
         (
-            '[types.risk]\nprefix = "rsk"\nstates = ["a"]\ntransitions = {a = ["c"]}\n',
-            "types.risk.transitions names the state 'c'",
-            "a.",
-        ),
-        ('[types.risk]\nprefix = "rsk"\ntouchable = ["hull"]\n', "types.risk.touchable names hull", "There are: about"),
-        ('[types.risk]\nprefix = "rsk"\nschema = "{"\n', "types.risk.schema is no JSON", "JSON Schema"),
-        (
-            '[types.risk]\nprefix = "rsk"\nschema = {properties = {text = {}}}\n',
+            BARE_RISK + "schema = {properties = {text = {}}}\n",
             "types.risk.schema.properties.text is not a valid field name",
             "none of: v, text",
         ),
