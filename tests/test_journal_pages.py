@@ -65,7 +65,7 @@ def test_the_format_names_whatever_lies_in_a_store():
 
 def test_every_variable_that_a_page_names_is_one_that_a_test_reads():
     """So that the longer form is no word on paper."""
-    source = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    source = "".join(path.read_text() for path in Path(__file__).parent.glob("*.py"))
     for page in ("faults.md", "journal-evidence.md"):
         for name in set(re.findall(r"PERIPLUS_\w+", (DOCS / "internals" / page).read_text())):
             assert f'"{name}"' in source, f"{page}: nothing reads {name}"

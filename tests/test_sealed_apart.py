@@ -14,7 +14,6 @@ from pathlib import Path
 
 import orjson
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -23,6 +22,7 @@ from periplus.journal import Writer
 from periplus.journal.projections.entity_file import render_entity
 from periplus.project import Project
 from periplus.trail import TextObject, open_parts
+from stateful_support import stateful_settings
 
 SECRET = "zanzibar-horse-battery"
 NAMES = ("ada", "bob", "cleo")
@@ -157,13 +157,4 @@ def texts_of(project, trail):
 
 
 TestApart = pytest.mark.slow(Apart.TestCase)
-TestApart.settings = settings(
-    max_examples=int(os.environ.get("PERIPLUS_EXAMPLES", "10")),
-    stateful_step_count=25,
-    derandomize="PERIPLUS_EXAMPLES" not in os.environ,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    print_blob=True,
-    report_multiple_bugs=False,
-    phases=[Phase.explicit, Phase.generate],
-)
+TestApart.settings = stateful_settings(examples=10, steps=25)

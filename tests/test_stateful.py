@@ -12,7 +12,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -27,6 +26,7 @@ from periplus.journal.carriers import open_folder
 from periplus.journal.checkpoints.creation import make_checkpoint
 from periplus.journal.exchange.sync import sync
 from periplus.journal.records.record import version_id
+from stateful_support import stateful_settings
 from support import TYPES, WRITER, Stop, StoppingFiles, item, make_store, open_journal
 
 CLONES = st.integers(0, 2)
@@ -266,13 +266,4 @@ def heads_in(journal, number):
 
 
 TestClones = pytest.mark.slow(Clones.TestCase)
-TestClones.settings = settings(
-    max_examples=int(os.environ.get("PERIPLUS_EXAMPLES", "12")),
-    stateful_step_count=30,
-    derandomize="PERIPLUS_EXAMPLES" not in os.environ,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    print_blob=True,
-    report_multiple_bugs=False,
-    phases=[Phase.explicit, Phase.generate],
-)
+TestClones.settings = stateful_settings(examples=12, steps=30)
