@@ -4,7 +4,7 @@ SDK.
 
 from __future__ import annotations
 
-__all__ = ["Assembled", "OpenAIChatClient", "body_of", "open_sdk"]
+__all__ = ["Assembled", "OpenAIChatClient", "body_of", "open_sdk", "token_usage"]
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -154,14 +154,22 @@ class Assembled:
 
 
 def usage_of(usage: Any) -> Usage:
-    inner = getattr(usage, "prompt_tokens_details", None)
-    made = getattr(usage, "completion_tokens_details", None)
+    return token_usage(
+        usage.prompt_tokens,
+        usage.completion_tokens,
+        getattr(usage, "prompt_tokens_details", None),
+        getattr(usage, "completion_tokens_details", None),
+    )
+
+
+def token_usage(prompt: int | None, completion: int | None, prompt_details: Any, completion_details: Any) -> Usage:
+    """Return the usage of a call from the numbers and details that both interfaces report under other names."""
     return Usage(
-        prompt_tokens=usage.prompt_tokens or 0,
-        completion_tokens=usage.completion_tokens or 0,
-        cached=getattr(inner, "cached_tokens", 0) or 0,
-        cache_written=getattr(inner, "cache_write_tokens", 0) or 0,
-        reasoning=getattr(made, "reasoning_tokens", 0) or 0,
+        prompt_tokens=prompt or 0,
+        completion_tokens=completion or 0,
+        cached=getattr(prompt_details, "cached_tokens", 0) or 0,
+        cache_written=getattr(prompt_details, "cache_write_tokens", 0) or 0,
+        reasoning=getattr(completion_details, "reasoning_tokens", 0) or 0,
     )
 
 

@@ -18,7 +18,7 @@ from periplus.agent.contracts import (
     ToolSchema,
     Usage,
 )
-from periplus.agent.models.openai_chat import open_sdk
+from periplus.agent.models.openai_chat import open_sdk, token_usage
 from periplus.agent.models.parts import SdkClient, broken_off, call_of, data_url, failure, known_id, known_name, reading
 
 
@@ -100,14 +100,11 @@ def message_of(response: Any, cost: Callable[[Usage], int]) -> AssistantMessage:
 
 
 def _usage(usage: Any) -> Usage:
-    inner = getattr(usage, "input_tokens_details", None)
-    made = getattr(usage, "output_tokens_details", None)
-    return Usage(
-        prompt_tokens=usage.input_tokens or 0,
-        completion_tokens=usage.output_tokens or 0,
-        cached=getattr(inner, "cached_tokens", 0) or 0,
-        cache_written=getattr(inner, "cache_write_tokens", 0) or 0,
-        reasoning=getattr(made, "reasoning_tokens", 0) or 0,
+    return token_usage(
+        usage.input_tokens,
+        usage.output_tokens,
+        getattr(usage, "input_tokens_details", None),
+        getattr(usage, "output_tokens_details", None),
     )
 
 
