@@ -121,6 +121,7 @@ class DamageError(PeriplusError):
     exit_code = 3
     code = "damage"
 
+    # Written out like FormatError's, so that a type checker refuses the place that this kind of error does not have.
     def __init__(
         self,
         wrong: str,

@@ -51,6 +51,7 @@ class ContextClient:
     ``context.remotes.address``. Raises RefusedError if the token would travel unencrypted.
     """
 
+    # The parameters of RemoteStore.__init__ again: both are public, and a reader of either sees its defaults here.
     def __init__(
         self,
         address: Address,

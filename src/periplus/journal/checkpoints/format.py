@@ -82,6 +82,7 @@ class _AncestorPart(msgspec.Struct, frozen=True, omit_defaults=True):  # like a 
     below: tuple[str, ...] = ()
 
 
+# Repeats the fields of _AncestorPart: a common base class would put them first, which changes the bytes of a line.
 class _HeadLine(msgspec.Struct, frozen=True, omit_defaults=True, tag="head", tag_field="line"):
     item_type: str
     item_id: str

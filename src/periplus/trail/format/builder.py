@@ -151,6 +151,7 @@ class TrailBuilder:
             shape, operands, outcome, exit_code, error, result, result_size, note, at_ms, duration_ms, source
         )
 
+    # The keywords of add and add_unknown are written out: passing them on as **keywords would build a dict for each step.
     def add_unknown(
         self,
         code: int,

@@ -159,6 +159,7 @@ class _StepsCheck:
                 raise _odd_head(code, meta, count, step)
             kind = _UNSIGNED
             row = code * layout.OPERANDS_MAX
+            # The varint reader is repeated here and in _made, as in identity: a call for each number would double the time.
             for place in range(row, row + count):
                 byte = data[at]
                 at += 1
@@ -401,6 +402,7 @@ class _Decoder:
             at += 2
             most = _ROW_MOST[code]
             operands: list[OperandValue] = []
+            # The varint reader without the checks of pass_over, which have succeeded; repeated for speed, too.
             for _ in range(count):
                 byte = data[at]
                 at += 1
