@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["LISTS", "Head", "HeadOfDocument", "LineImporter", "Source", "is_within", "status_of"]
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -15,6 +15,7 @@ from periplus.interop.readers.line_reader import HEAD_BYTES, LineReader, read_he
 if TYPE_CHECKING:
     from periplus.interop.conversion.intake import Intake
     from periplus.interop.model import Imported
+    from periplus.interop.readers.json_stream import Element
     from periplus.trail.model import Digest, Status
 
 _LINES_PROBED_MAX: Final = 64
@@ -96,10 +97,10 @@ class Head:
 
 
 class LineImporter(Protocol):
-    """Takes the records of a file of lines, one after the other."""
+    """Takes the records of a file of lines, or of a list in a document, one after the other."""
 
     def feed(self, number: int, line: bytes) -> bool:
-        """Read the record on line ``number``; return False where it is invalid."""
+        """Read the record on line ``number``, or at that place of the list; return False where it is invalid."""
 
     def finish(self) -> Status:
         """Give up waiting calls, and return the end of the run as far as the file tells."""
@@ -190,6 +191,34 @@ class Source:
                 intake.note_unreadable(number)
         intake.count("lines", reader.line_count)
         return reader.digest, status_of(intake, importer.finish(), is_torn=is_torn)
+
+    def read_document(
+        self,
+        importer: LineImporter,
+        intake: Intake,
+        opened: Iterable[tuple[str, ...]] = (),
+        learn: Callable[[Element], None] | None = None,
+        is_record: Callable[[Element], bool] = lambda element: bool(element.path),
+    ) -> tuple[bytes, Status]:
+        """Pass every record to the importer and every other element to ``learn``; return the same as ``read_lines``.
+
+        Records are by default the elements of the ``opened`` containers of the document.
+        """
+        from periplus.interop.readers.json_stream import JsonReader
+
+        reader = JsonReader(self.path, opened, self.progress)
+        count = 0
+        for element in reader:
+            if is_record(element):
+                count += 1
+                if not importer.feed(element.place + 1, element.data):
+                    intake.note_unreadable(element.place + 1)
+            elif learn is not None:
+                learn(element)
+        intake.count("lines", count)
+        if reader.broken is not None:
+            intake.skip(f"rest of the document: {reader.broken.reason}")
+        return reader.digest, status_of(intake, importer.finish(), is_torn=reader.broken is not None)
 
 
 def is_within(folder: str, outer: str) -> bool:

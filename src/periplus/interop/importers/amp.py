@@ -14,12 +14,13 @@ from typing import Final
 
 from periplus.interop.conversion.conversation import Chat, blocks_of, text_of_blocks
 from periplus.interop.conversion.intake import Intake
-from periplus.interop.conversion.source import Head, Source, status_of
+from periplus.interop.conversion.source import Head, Source
 from periplus.interop.model import Imported
-from periplus.interop.readers.json_stream import JsonReader
+from periplus.interop.readers.json_stream import Element, JsonReader
 from periplus.interop.readers.json_values import (
     Moment,
     decode_table,
+    decode_value,
     integer_of,
     json_text,
     list_of,
@@ -50,21 +51,14 @@ def read(source: Source) -> Iterator[Imported]:
     importer = AmpImporter(intake)
     for element in JsonReader(source.path, [("messages",)]):  # folder and version follow the messages
         if not element.path and element.name in _FACTS:
-            importer.learn(element.name, (decode_table(b'{"v":' + element.data + b"}") or {}).get("v"))
-    reader = JsonReader(source.path, [("messages",)], source.progress)
-    count = 0
-    for element in reader:
-        if element.path:
-            count += 1
-            if not importer.feed(element.place + 1, element.data):
-                intake.note_unreadable(element.place + 1)
-        elif element.name not in _FACTS:
+            importer.learn(element.name, decode_value(element.data))
+
+    def skip(element: Element) -> None:
+        if element.name not in _FACTS:
             intake.skip(f"member: {element.name}")
-    intake.count("lines", count)
-    if reader.broken is not None:
-        intake.skip(f"rest of the document: {reader.broken.reason}")
-    status = status_of(intake, importer.finish(), is_torn=reader.broken is not None)
-    yield source.trail(intake, "amp", reader.digest, status, base=importer.base)
+
+    digest, status = source.read_document(importer, intake, [("messages",)], skip)
+    yield source.trail(intake, "amp", digest, status, base=importer.base)
 
 
 class AmpImporter:

@@ -12,11 +12,11 @@ from typing import Final
 
 from periplus.interop.conversion.conversation import Chat, blocks_of, text_of_blocks
 from periplus.interop.conversion.intake import Intake
-from periplus.interop.conversion.source import Head, Source, status_of
+from periplus.interop.conversion.source import Head, Source
 from periplus.interop.model import Imported
-from periplus.interop.readers.json_stream import JsonReader
 from periplus.interop.readers.json_values import (
     decode_table,
+    decode_value,
     list_of,
     natural_of,
     optional_text,
@@ -37,20 +37,10 @@ def is_mine(head: Head) -> bool:
 def read(source: Source) -> Iterator[Imported]:
     intake = source.intake()
     importer = ContinueImporter(intake)
-    reader = JsonReader(source.path, [("history",)], source.progress)
-    count = 0
-    for element in reader:
-        if element.path:
-            count += 1
-            if not importer.feed(element.place + 1, element.data):
-                intake.note_unreadable(element.place + 1)
-        else:
-            importer.learn(element.name, (decode_table(b'{"v":' + element.data + b"}") or {}).get("v"))
-    intake.count("lines", count)
-    if reader.broken is not None:
-        intake.skip(f"rest of the document: {reader.broken.reason}")
-    status = status_of(intake, importer.finish(), is_torn=reader.broken is not None)
-    yield source.trail(intake, "continue", reader.digest, status)
+    digest, status = source.read_document(
+        importer, intake, [("history",)], lambda member: importer.learn(member.name, decode_value(member.data))
+    )
+    yield source.trail(intake, "continue", digest, status)
 
 
 class ContinueImporter:

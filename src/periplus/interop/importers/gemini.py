@@ -15,13 +15,13 @@ from typing import Final
 
 from periplus.interop.conversion.intake import Call, Intake
 from periplus.interop.conversion.open_calls import OpenCalls
-from periplus.interop.conversion.source import Head, Source, status_of
+from periplus.interop.conversion.source import Head, Source
 from periplus.interop.conversion.tool_calls import plan_call
 from periplus.interop.model import Imported
-from periplus.interop.readers.json_stream import JsonReader
 from periplus.interop.readers.json_values import (
     Moment,
     decode_table,
+    decode_value,
     list_of,
     natural_of,
     optional_text,
@@ -61,34 +61,15 @@ def read(source: Source) -> Iterator[Imported]:
     importer = GeminiImporter(intake)
     head = Head.of(source.path)
     if "messages" in head.document.names:
-        digest, status = _read_document(source, importer, intake)
+        digest, status = source.read_document(
+            importer, intake, [("messages",)], lambda member: importer.learn({member.name: decode_value(member.data)})
+        )
     else:
         digest, status = source.read_lines(importer, intake)
     kind = importer.kind
     yield source.trail(
         intake, "gemini-cli", digest, status, agent=f"gemini-cli/{kind}" if kind == "subagent" else "gemini-cli"
     )
-
-
-def _read_document(source: Source, importer: GeminiImporter, intake: Intake) -> tuple[bytes, Status]:
-    reader = JsonReader(source.path, [("messages",)], source.progress)
-    count = 0
-    for element in reader:
-        if element.path == ("messages",):
-            count += 1
-            if not importer.feed(element.place + 1, element.data):
-                intake.note_unreadable(element.place + 1)
-        elif not element.path:
-            importer.learn({element.name: decode_value(element.data)})
-    intake.count("lines", count)
-    if reader.broken is not None:
-        intake.skip(f"rest of the document: {reader.broken.reason}")
-    return reader.digest, status_of(intake, importer.finish(), is_torn=reader.broken is not None)
-
-
-def decode_value(data: bytes) -> object:
-    """Decode a member of the session's card."""
-    return (decode_table(b'{"v":' + data + b"}") or {}).get("v")
 
 
 class _Message:

@@ -16,12 +16,13 @@ from typing import Final
 from periplus.interop.conversion.claude_tools import shell_steps
 from periplus.interop.conversion.intake import Intake
 from periplus.interop.conversion.open_calls import OpenCalls
-from periplus.interop.conversion.source import Head, Source, status_of
+from periplus.interop.conversion.source import Head, Source
 from periplus.interop.conversion.tool_calls import plan_call
 from periplus.interop.model import Imported
-from periplus.interop.readers.json_stream import JsonReader
+from periplus.interop.readers.json_stream import Element
 from periplus.interop.readers.json_values import (
     decode_table,
+    decode_value,
     integer_of,
     list_of,
     natural_of,
@@ -69,24 +70,22 @@ def _is_conversation(messages: list[object]) -> bool:
 def read(source: Source) -> Iterator[Imported]:
     intake = source.intake()
     importer = MiniImporter(intake)
-    reader = JsonReader(source.path, [("messages",), ("info",)], source.progress)
-    count = 0
-    for element in reader:
-        if element.path == ("messages",) or (not element.path and not element.name):
-            count += 1
-            if not importer.feed(element.place + 1, element.data):
-                intake.note_unreadable(element.place + 1)
-        elif element.path == ("info",):
+
+    def learn(element: Element) -> None:
+        if element.path:
             importer.learn(element.name, element.data)
         elif element.name != "trajectory_format":
             intake.skip(f"member: {element.name}")
-    intake.count("lines", count)
-    if reader.broken is not None:
-        intake.skip(f"rest of the document: {reader.broken.reason}")
-    status = status_of(intake, importer.finish(), is_torn=reader.broken is not None)
+
+    digest, status = source.read_document(importer, intake, [("messages",), ("info",)], learn, _is_record)
     name = os.path.basename(source.path).split(".traj")[0].removesuffix(".json")
     intake.session_id = f"{name}-{importer.fingerprint}"
-    yield source.trail(intake, "mini-swe-agent", reader.digest, status)
+    yield source.trail(intake, "mini-swe-agent", digest, status)
+
+
+def _is_record(element: Element) -> bool:
+    """Detect a message: in ``messages``, or in a document that is a list."""
+    return element.path == ("messages",) or not (element.path or element.name)
 
 
 class MiniImporter:
@@ -134,7 +133,7 @@ class MiniImporter:
     def learn(self, name: str, data: bytes) -> None:
         """Handle a member of ``info``."""
         intake = self._intake
-        value = (decode_table(b'{"v":' + data + b"}") or {}).get("v")
+        value = decode_value(data)
         if name == "exit_status":
             self._exit_status = text_of(value)
         elif name == "mini_version":

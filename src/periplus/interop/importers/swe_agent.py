@@ -19,11 +19,19 @@ from typing import Final
 from periplus.interop.conversion.claude_tools import shell_steps, tool_call
 from periplus.interop.conversion.intake import Intake, Planned
 from periplus.interop.conversion.open_calls import OpenCalls
-from periplus.interop.conversion.source import Head, Source, status_of
+from periplus.interop.conversion.source import Head, Source
 from periplus.interop.conversion.tool_calls import plan_call
 from periplus.interop.model import Imported
 from periplus.interop.readers.json_stream import JsonReader
-from periplus.interop.readers.json_values import decode_table, list_of, natural_of, optional_text, table_of, text_of
+from periplus.interop.readers.json_values import (
+    decode_table,
+    decode_value,
+    list_of,
+    natural_of,
+    optional_text,
+    table_of,
+    text_of,
+)
 from periplus.trail.model import Digest, Status
 
 _OPENED: Final = (("trajectory",), ("history",), ("info",), ("replay_config",))
@@ -57,20 +65,10 @@ def read(source: Source) -> Iterator[Imported]:
     for element in overview:
         importer.look(element.path, element.name, element.data)
     importer.begin()
-    reader = JsonReader(source.path, [(importer.told_by,)], source.progress)
-    count = 0
-    for element in reader:
-        if element.path:
-            count += 1
-            if not importer.feed(element.place + 1, element.data):
-                intake.note_unreadable(element.place + 1)
-    intake.count("lines", count)
-    if reader.broken is not None:
-        intake.skip(f"rest of the document: {reader.broken.reason}")
-    status = status_of(intake, importer.finish(), is_torn=reader.broken is not None)
+    digest, status = source.read_document(importer, intake, [(importer.told_by,)])
     name = os.path.basename(source.path).removesuffix(".json").removesuffix(".traj")
     intake.session_id = f"{name}-{importer.fingerprint}"
-    yield source.trail(intake, "swe-agent-traj", reader.digest, status, base=importer.base)
+    yield source.trail(intake, "swe-agent-traj", digest, status, base=importer.base)
 
 
 class SweImporter:
@@ -108,12 +106,12 @@ class SweImporter:
             self._look_at_info(name, data)
         elif path == ("replay_config",):
             if name == "env":
-                repo = table_of(table_of(_value(data)).get("repo"))
+                repo = table_of(table_of(decode_value(data)).get("repo"))
                 commit = text_of(repo.get("base_commit"))
                 if _COMMIT.fullmatch(commit):
                     self.base = Digest("git-sha1", bytes.fromhex(commit))
             elif name == "agent":
-                model = table_of(table_of(_value(data)).get("model"))
+                model = table_of(table_of(decode_value(data)).get("model"))
                 intake.model = optional_text(model.get("name")) or intake.model
         elif not path and name not in ("environment", "trajectory", "history", "info", "replay_config"):
             intake.skip(f"member: {name}")
@@ -132,7 +130,7 @@ class SweImporter:
             self._prompts.append((self._messages, _content(record)))
 
     def _look_at_info(self, name: str, data: bytes) -> None:
-        value = _value(data)
+        value = decode_value(data)
         if name == "exit_status":
             self._exit_status = text_of(value)
         elif name == "model_stats":
@@ -348,10 +346,6 @@ def _state(value: object) -> dict[str, object]:
     if isinstance(value, str):
         return decode_table(value.encode("utf-8", "replace")) or {}
     return table_of(value)
-
-
-def _value(data: bytes) -> object:
-    return (decode_table(b'{"v":' + data + b"}") or {}).get("v")
 
 
 def _is_demo(record: dict[str, object]) -> bool:

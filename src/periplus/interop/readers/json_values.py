@@ -7,6 +7,7 @@ __all__ = [
     "Moment",
     "decode_loosely",
     "decode_table",
+    "decode_value",
     "integer_of",
     "json_text",
     "list_of",
@@ -161,6 +162,11 @@ def decode_table(data: bytes) -> dict[str, object] | None:
         mended = decode_loosely(data, {})
         value = orjson.loads(mended) if mended is not None else None
     return value if isinstance(value, dict) else None
+
+
+def decode_value(data: bytes) -> object:
+    """Parse ``data`` as any JSON value, leniently if necessary; None for other data."""
+    return (decode_table(b'{"v":' + data + b"}") or {}).get("v")
 
 
 def decode_loosely(line: bytes, kinds: dict[str, type]) -> bytes | None:

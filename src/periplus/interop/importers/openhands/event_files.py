@@ -24,8 +24,8 @@ from periplus.interop.conversion.source import Head, Source, status_of
 from periplus.interop.importers.openhands.version0 import VersionZero
 from periplus.interop.importers.openhands.version1 import VersionOne
 from periplus.interop.model import Imported
-from periplus.interop.readers.json_stream import JsonReader, JsonWalker
-from periplus.interop.readers.json_values import Moment, decode_table, optional_text, table_of, text_of
+from periplus.interop.readers.json_stream import JsonWalker
+from periplus.interop.readers.json_values import Moment, decode_table, decode_value, optional_text, table_of, text_of
 from periplus.interop.readers.line_reader import LINE_BYTES_MAX, LineReader, open_regular
 from periplus.trail.model import Digest, Status
 
@@ -78,17 +78,8 @@ def read(source: Source) -> Iterator[Imported]:
 def _read_list(source: Source) -> Imported:
     intake = source.intake()
     importer = OpenHandsImporter(intake)
-    reader = JsonReader(source.path, (), source.progress)
-    count = 0
-    for element in reader:
-        count += 1
-        if not importer.feed(element.place + 1, element.data):
-            intake.note_unreadable(element.place + 1)
-    intake.count("lines", count)
-    if reader.broken is not None:
-        intake.skip(f"rest of the document: {reader.broken.reason}")
-    status = status_of(intake, importer.finish(), is_torn=reader.broken is not None)
-    return source.trail(intake, "openhands", reader.digest, status, importer.name(source.path))
+    digest, status = source.read_document(importer, intake, is_record=lambda _: True)
+    return source.trail(intake, "openhands", digest, status, importer.name(source.path))
 
 
 def _read_evaluations(source: Source) -> Iterator[Imported]:
@@ -134,7 +125,7 @@ def _read_evaluation(source: Source, line: bytes, unreadable: list[int]) -> Impo
             if not importer.feed(element.place + 1, element.data):
                 intake.note_unreadable(element.place + 1)
             continue
-        value = (decode_table(b'{"v":' + element.data + b"}") or {}).get("v")
+        value = decode_value(element.data)
         if element.name == "instance_id":
             instance = text_of(value)
         elif element.name == "instance":
