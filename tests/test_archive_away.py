@@ -58,11 +58,16 @@ def remove_index(ada):
     (ada.folder / ".periplus" / "index.sqlite").unlink()
 
 
+def take_away(ada, archive, away, *, is_index_there):
+    archive.rename(away)
+    if not is_index_there:
+        remove_index(ada)
+
+
 def take_archive_and_index_away(place):
     """Return the oldest segment that is left, and its bytes."""
     ada, _, archive, away = place
-    archive.rename(away)
-    remove_index(ada)
+    take_away(ada, archive, away, is_index_there=False)
     oldest = min(archive.parent.glob("*.jsonl"))
     return oldest, oldest.read_bytes()
 
@@ -122,9 +127,7 @@ def test_who_looks_at_everything_from_time_to_time_calls_it_no_damage(place):
 @pytest.mark.parametrize("is_index_there", [True, False])
 def test_what_needs_the_past_says_what_is_missing(place, is_index_there):
     ada, one, archive, away = place
-    archive.rename(away)
-    if not is_index_there:
-        remove_index(ada)
+    take_away(ada, archive, away, is_index_there=is_index_there)
     check_told(ada.fails("undo", "--seq", "1", code=3), 1)
     check_told(ada.fails("show", one, "--at", "1", code=3), 1)
     away.rename(archive)
@@ -134,9 +137,7 @@ def test_what_needs_the_past_says_what_is_missing(place, is_index_there):
 @pytest.mark.parametrize("is_index_there", [True, False])
 def test_a_proof_of_what_is_not_here_names_no_file_that_never_was(place, is_index_there):
     ada, _, archive, away = place
-    archive.rename(away)
-    if not is_index_there:
-        remove_index(ada)
+    take_away(ada, archive, away, is_index_there=is_index_there)
     for seq in ("1", "4"):
         done = ada.fails("prove", seq, code=3)
         check_told(done, seq)
@@ -150,9 +151,7 @@ def test_blame_says_what_it_can_and_that_older_records_are_not_here(place, is_in
     ada, one, archive, away = place
     before = {field.name: field.origins[0].record.seq for field in ada.json("blame", one).fields}
     assert set(before.values()) == {1}
-    archive.rename(away)
-    if not is_index_there:
-        remove_index(ada)
+    take_away(ada, archive, away, is_index_there=is_index_there)
     told = ada.json("blame", one)  # nobody has changed it since: the record that says what it is is not here
     assert [field.value for field in told.fields if field.name == "text"] == ["The boiler is red"]
     origins = [origin for field in told.fields for origin in field.origins]
@@ -247,9 +246,7 @@ def all_said(ada):
 @pytest.mark.parametrize("is_index_there", [True, False])
 def test_a_repair_gives_up_nothing_that_a_checkpoint_stands_for(history, is_index_there):
     ada, one, texts, archive, away = history
-    archive.rename(away)
-    if not is_index_there:
-        remove_index(ada)
+    take_away(ada, archive, away, is_index_there=is_index_there)
     for words in (("doctor",), ("doctor", "--repair")):
         said = ada(*words, code=3).out
         assert "are missing" in said
@@ -336,9 +333,7 @@ def checkpoints(ada):
 def test_redact_does_not_remove_what_stands_for_it(history, is_index_there):
     """It removed the checkpoints first, and then said that nothing was changed: nothing was served any more until the archive was back."""
     ada, one, texts, archive, away = history
-    archive.rename(away)
-    if not is_index_there:
-        remove_index(ada)
+    take_away(ada, archive, away, is_index_there=is_index_there)
     before = checkpoints(ada)
     for words in (("--secret-file", "-"), ("--seq", "2")):
         done = ada.fails("redact", *words, "--reason", "a secret", code=3, stdin=texts[-1])

@@ -47,6 +47,18 @@ def state(journal):
             for entity in journal.entities()]  # fmt: skip
 
 
+def branched_stores(folder):
+    """A store, and a copy of it with a change of its own; returns both roots and the lineage of the copy."""
+    root = make_store(folder / "a")
+    with open_journal(root) as journal:
+        put(journal, 1, "first")
+    clone = str(folder / "b" / ".periplus")
+    shutil.copytree(root, clone)
+    with open_journal(clone) as journal:
+        put(journal, 1, "branched")
+        return root, clone, journal.lineage
+
+
 def without_index(root):
     for name in os.listdir(root):
         if name.startswith("index.sqlite"):
@@ -213,14 +225,7 @@ def test_history_is_read_when_it_is_asked_for(tmp_path):
 
 def test_a_branch_from_before_the_checkpoint_brings_the_history_back(tmp_path):
     """Another lineage knows only an old version: where its change belongs, the checkpoint alone cannot tell."""
-    root = make_store(tmp_path / "a")
-    with open_journal(root) as journal:
-        put(journal, 1, "first")
-    clone = str(tmp_path / "b" / ".periplus")
-    shutil.copytree(root, clone)
-    with open_journal(clone) as journal:
-        put(journal, 1, "branched")
-        other = journal.lineage
+    root, clone, other = branched_stores(tmp_path)
     with open_journal(root) as journal:
         assert journal.lineage != other
         put(journal, 1, "second")

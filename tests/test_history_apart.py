@@ -14,7 +14,7 @@ from periplus.journal.checkpoints.creation import make_checkpoint
 from periplus.journal.checkpoints.format import KEYS_MAX
 from periplus.journal.checkpoints.history_fallback import is_new_key
 from support import WRITER, item, make_store, open_journal
-from test_checkpoint import filled, put, state, without_index
+from test_checkpoint import branched_stores, filled, put, state, without_index
 
 
 def from_checkpoint(root):
@@ -143,14 +143,7 @@ def test_history_is_had_beside_whoever_builds_the_index_and_the_stores_own_is_us
 @pytest.mark.slow
 def test_a_branch_from_before_the_checkpoint_is_merged_beside_whoever_builds_the_index(tmp_path, building):
     """Reading it was refused, and every write, for as long as it took."""
-    root = make_store(tmp_path / "a")
-    with open_journal(root) as journal:
-        put(journal, 1, "first")
-    clone = str(tmp_path / "b" / ".periplus")
-    shutil.copytree(root, clone)
-    with open_journal(clone) as journal:
-        put(journal, 1, "branched")
-        other = journal.lineage
+    root, clone, other = branched_stores(tmp_path)
     with open_journal(root) as journal:
         put(journal, 1, "second")
     from_checkpoint(root)
