@@ -55,6 +55,11 @@ def open_journal(root: str, files: Files | None = None, clock: Clock | None = No
     return Journal(root, TYPES, files=files, clock=clock or SystemClock())
 
 
+def remove_index(root: str | Path) -> None:
+    for path in Path(root).glob("index.sqlite*"):
+        path.unlink()
+
+
 def record_count(project) -> int:
     """The number of records in the lineage of an open project."""
     project.journal.refresh()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from faulty_files import Fault, FaultyFiles
+from support import remove_index
 from team_backups import keep_backup, put_back, sync
 from team_damage import rot
 from team_support import LIMITS, SETTINGS_ARE_GITS, WITH_FAULTS, Clone, Deed, Done, Team
@@ -237,8 +238,7 @@ def lose(team: Team, clone: Clone, chance: random.Random) -> None:
     del team
     what = chance.choice(("index", "tiles", "entities", "remotes"))
     if what == "index":
-        for path in clone.root.glob("index.sqlite*"):
-            path.unlink()
+        remove_index(clone.root)
     elif what == "entities" and not clone.is_in_the_middle():
         for path in clone.root.glob("entities/*/*.json"):
             if chance.random() < 0.5:

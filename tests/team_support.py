@@ -31,7 +31,7 @@ from periplus.base.files import Files
 from periplus.cli.main import main
 from periplus.project import store as store_module
 from periplus.project.exchange import sync as syncing_module
-from support import Stop
+from support import Stop, remove_index
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "entities.md"
 MARK = re.compile(rb"(?:mark|hush)\d{5}")
@@ -640,8 +640,7 @@ class Team:
             told = [one for one in done.document["problems"] if one["severity"] != "note"]
             assert (done.code, told) == (0, []), done
             shown.append(self.state(clone))
-            for path in clone.root.glob("index.sqlite*"):
-                path.unlink()
+            remove_index(clone.root)
             again = self.state(clone)
             assert again == shown[0], f"{clone.name}: from an index made anew"
             assert shown[number] == shown[0], f"{clone.name} shows something else"

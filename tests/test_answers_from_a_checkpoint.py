@@ -13,15 +13,15 @@ from periplus.journal.checkpoints.creation import make_checkpoint
 from periplus.journal.history.log import RecordFilter, newest, newest_by_pages
 from periplus.project.trail_store.recording import IDLE_MS_MAX
 from recorder_support import open_project
-from support import open_journal
-from test_checkpoint import filled, put, without_index
+from support import open_journal, remove_index
+from test_checkpoint import filled, put
 from test_history_apart import from_checkpoint
 
 
 def begin_at_a_checkpoint(shell):
     """Have the index begin at a checkpoint behind everything that was written."""
     shell("doctor", "--compact")
-    without_index(shell.folder / ".periplus")
+    remove_index(shell.folder / ".periplus")
     shell("status")
 
 
@@ -55,13 +55,13 @@ def test_as_many_as_lie_behind_the_checkpoint_are_not_the_last(tmp_path):
         lineage, end = journal.lineage, journal.end(journal.lineage).next_seq
         held = len(journal.index.records("lineage = ?", (lineage,), -1))
         for limit in range(1, held + 2):
-            without_index(root)
+            remove_index(root)
             with open_journal(root) as again:
                 again.project()
                 assert again.index.has_floors
                 expected = {lineage: end - limit}
                 assert newest(again, RecordFilter(), lineages=[lineage], before={}, limit=limit).before == expected
-            without_index(root)
+            remove_index(root)
             with open_journal(root) as again:
                 pages = [*newest_by_pages(again, RecordFilter(), lineages=[lineage], before={}, limit=limit)]
                 assert pages[-1].before == expected
@@ -72,7 +72,7 @@ def test_log_says_that_there_is_more(alone):
         alone("remember", f"Rule {number}", "--type", "note")
     begin_at_a_checkpoint(alone)
     assert alone("log", "--limit", "1").lines[-1] == "older: periplus log --before 4"
-    without_index(alone.folder / ".periplus")
+    remove_index(alone.folder / ".periplus")
     assert alone.json("log", "--limit", "1").more
 
 
@@ -90,7 +90,7 @@ def test_the_newest_of_several_lineages_are_the_newest(team):
     ada("sync", "--with", bob.folder)
     found = ada.json("log", "--lineage", "all", "--limit", "2")
     shutil.rmtree(ada.folder / ".periplus" / "journal" / "checkpoints")
-    without_index(ada.folder / ".periplus")
+    remove_index(ada.folder / ".periplus")
     whole = ada.json("log", "--lineage", "all", "--limit", "2")
     assert (found.records, found.more, found.next_page) == (whole.records, whole.more, whole.next_page)
 
@@ -153,7 +153,7 @@ def test_a_brief_does_without_the_archive(alone):
     begin_at_a_checkpoint(alone)
     [archive] = (alone.folder / ".periplus" / "journal").glob("lin_*/archive")
     away = Path(shutil.move(archive, alone.folder.parent / "archive"))
-    without_index(alone.folder / ".periplus")
+    remove_index(alone.folder / ".periplus")
     said = alone("brief", "Rule", "--as", "bob").out
     assert "Rule 0" in said
     assert "changes by others are unknown" in said
@@ -168,7 +168,7 @@ def test_a_run_at_work_is_not_sealed_for_its_steps_lie_before_the_checkpoint(tmp
         clock.advance(IDLE_MS_MAX)
         run.step("NOP")
         make_checkpoint(project.journal, project.writer)
-    without_index(tmp_path / ".periplus")
+    remove_index(tmp_path / ".periplus")
     clock.advance(1)
     with open_project(tmp_path, clock=clock) as project:
         project.journal.project()
@@ -205,7 +205,7 @@ def committed(tmp_path):
 def archive_away(shell):
     [archive] = (shell.folder / ".periplus" / "journal").glob("lin_*/archive")
     away = Path(shutil.move(archive, shell.folder.parent / "archive"))
-    without_index(shell.folder / ".periplus")
+    remove_index(shell.folder / ".periplus")
     shell("status")
     return away, archive
 

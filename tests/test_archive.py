@@ -17,7 +17,7 @@ from periplus.journal.checkpoints.creation import WEIGHT_MIN, WORK_BYTES_MAX, ma
 from periplus.journal.checkpoints.segment_archive import move_to_archive
 from periplus.journal.storage.lineage import START
 from periplus.project import Project
-from support import WRITER, FailingFiles, Stop, StoppingFiles, item, make_store, open_journal
+from support import WRITER, FailingFiles, Stop, StoppingFiles, item, make_store, open_journal, remove_index
 
 
 def settings(root, text):
@@ -256,9 +256,7 @@ def test_a_roll_makes_one_where_it_is_due_while_others_write(tmp_path, segment_b
         held = {entity.item_id: entity.value["n"] for entity in journal.entities()}
         assert held == {item(worker): 14 for worker in range(1, 9)}
         expected = sorted((entity.item_id, entity.version) for entity in journal.entities())
-    for name in os.listdir(root):
-        if name.startswith("index.sqlite"):
-            os.unlink(os.path.join(root, name))
+    remove_index(root)
     with open_journal(root) as journal:
         assert journal.index.has_floors
         assert sorted((entity.item_id, entity.version) for entity in journal.entities()) == expected

@@ -13,6 +13,7 @@ from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.project import Project
 from periplus.project.care.checkup import check_up_if_due
+from support import remove_index
 
 ADA = Writer("ada", "who_0000000000000000", "", 1)
 
@@ -54,14 +55,10 @@ def lived(tmp_path, change):
     return ada, one, archive, tmp_path / "away"
 
 
-def remove_index(ada):
-    (ada.folder / ".periplus" / "index.sqlite").unlink()
-
-
 def take_away(ada, archive, away, *, is_index_there):
     archive.rename(away)
     if not is_index_there:
-        remove_index(ada)
+        remove_index(ada.folder / ".periplus")
 
 
 def take_archive_and_index_away(place):
@@ -206,7 +203,7 @@ def test_a_repair_takes_it_out_of_the_folder_that_it_was_moved_to(place):
     ada, one, archive, away = place
     held = {path.name: path.read_bytes() for path in archive.iterdir()}
     archive.rename(away)
-    remove_index(ada)
+    remove_index(ada.folder / ".periplus")
     said = ada("doctor", code=3).out
     assert "Put the archive back" in said
     assert "note " not in said
@@ -530,7 +527,7 @@ def test_a_checkpoint_that_is_whole_is_kept_where_records_before_it_are_missing(
     live = sorted(ada.folder.glob(".periplus/journal/lin_*/*.jsonl"))
     announced = next(path for path in live if b'"action":"checkpoint"' in path.read_bytes())
     live[live.index(announced) - 1].unlink()
-    remove_index(ada)
+    remove_index(ada.folder / ".periplus")
     said = ada("doctor", code=3).out
     assert "is intact and cannot be used" in said
     assert "Remove it" not in said
@@ -574,7 +571,7 @@ def test_an_archive_that_is_copied_over_what_was_given_up(history):
         (archive / path.name).write_bytes(path.read_bytes())
     said = ada("doctor", code=1).out
     assert "move `journal/checkpoints/` away" in said
-    remove_index(ada)
+    remove_index(ada.folder / ".periplus")
     (ada.folder / ".periplus" / "journal" / "checkpoints").rename(ada.folder / "checkpoints")
     ada("doctor")
     assert "The boiler is green" in ada("show", one).out

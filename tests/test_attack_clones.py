@@ -21,7 +21,7 @@ from periplus.journal.care.repair import repair
 from periplus.journal.carriers import open_folder
 from periplus.journal.checkpoints.creation import make_checkpoint
 from periplus.journal.exchange.sync import sync
-from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal
+from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal, remove_index
 
 SECRET = "correct horse battery staple"
 
@@ -119,8 +119,7 @@ def test_an_index_from_before_a_redaction_arrived_is_no_damage(ada, tmp_path):
     with open_journal(ada) as journal:
         redact(journal, WRITER, secret=SECRET, reason="pasted by mistake")
     exchange(bob, ada)
-    for path in Path(bob).glob("index.sqlite*"):
-        path.unlink()
+    remove_index(bob)
     shutil.copy(tmp_path / "before", Path(bob, "index.sqlite"))
     with open_journal(bob) as journal:
         receipt = journal.mutate(

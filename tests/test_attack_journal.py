@@ -29,7 +29,17 @@ from periplus.base.process.locks import Lock
 from periplus.journal.care.doctor import examine
 from periplus.journal.records.record import PayloadRef, Record, encode_line
 from periplus.journal.records.segment import Header, encode_header, scan, segment_name
-from support import WRITER, FailingFiles, Stop, StoppingFiles, item, make_store, open_journal, segment_path
+from support import (
+    WRITER,
+    FailingFiles,
+    Stop,
+    StoppingFiles,
+    item,
+    make_store,
+    open_journal,
+    remove_index,
+    segment_path,
+)
 from test_journal_damage import acknowledged, put, three
 
 
@@ -437,8 +447,7 @@ def test_what_voids_torn_bytes_is_written_once_more_without_them(tmp_path, is_fi
         assert [entry.record.seq for entry in entries] == list(range(1, 7))
         assert [entry.record.voids for entry in entries] == [None] * len(entries)
         state = {entity.item_id: entity.payload for entity in journal.entities()}
-    for index in Path(root).glob("index.sqlite*"):
-        index.unlink()
+    remove_index(root)
     with open_journal(root) as journal:
         assert journal.damage is None
         assert {entity.item_id: entity.payload for entity in journal.entities()} == state
@@ -462,8 +471,7 @@ def test_a_stop_at_every_call_of_leaving_a_poisoned_segment(tmp_path, repeats, i
         except Stop:
             pass
         journal.close()
-        for index in Path(root).glob("index.sqlite*"):
-            index.unlink()
+        remove_index(root)
         with open_journal(root) as journal:
             assert journal.damage is None
             seqs = [entry.record.seq for _, entry in journal.entries(journal.lineage)]
@@ -533,8 +541,7 @@ def test_an_unfinished_write_at_the_end_of_a_full_segment_is_no_damage(tmp_path,
         with open_journal(root) as journal:
             journal.mutate(put(9, f"goes on {number}"), WRITER)
             assert journal.end().segment > 1
-    for index in Path(root).glob("index.sqlite*"):
-        index.unlink()
+    remove_index(root)
     with open_journal(root) as journal:
         assert journal.damage is None
         assert journal.end().next_seq == 9
@@ -567,8 +574,7 @@ def test_a_view_stays_as_it_is_while_another_process_projects(tmp_path):
     """Who did not get to write the projections reads a snapshot all the same: no entity newer than its neighbour."""
     root = make_store(tmp_path)
     acknowledged(root)
-    for index in Path(root).glob("index.sqlite*"):
-        index.unlink()
+    remove_index(root)
     with Lock(os.path.join(root, "journal", "projection.lock")).holding():
         reader = open_journal(root)  # finds no index, and somebody else is making it
     with open_journal(root) as journal:
@@ -755,8 +761,7 @@ def test_segment_names_that_only_look_like_one_are_passed_over(tmp_path):
     for name in ("000000000002.jsonl.bak", "00000000000２.jsonl", "000000000000.jsonl", "1.jsonl", ".000000000009.jsonl",
                  "-00000000001.jsonl", "000000000001.JSONL", f"{segment_name(1)}.parked"):  # fmt: skip
         (path.parent / name).write_bytes(b"nothing")
-    for index in Path(root).glob("index.sqlite*"):
-        index.unlink()
+    remove_index(root)
     with open_journal(root) as journal:
         assert journal.damage is None
         assert len(list(journal.entities())) == len(state)

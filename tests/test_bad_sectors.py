@@ -12,7 +12,7 @@ import pytest
 from periplus.base.errors import PeriplusError
 from periplus.journal.care.doctor import examine
 from periplus.journal.care.repair import repair
-from support import WRITER, item, make_store, open_journal
+from support import WRITER, item, make_store, open_journal, remove_index
 from test_journal_damage import put
 
 COUNT = 60
@@ -45,8 +45,7 @@ def store(request, tmp_path):
             journal.mutate(put(number, f"{number} " + "x" * 1000), WRITER)
     shutil.copytree(root, tmp_path / "copy")
     if request.param == "no index":
-        for index in Path(root).glob("index.sqlite*"):
-            index.unlink()
+        remove_index(root)
     segments = sorted(Path(root, "journal").glob("lin_*/0*.jsonl"))
     assert len(segments) >= 2
     return root, segments, os.fspath(tmp_path / "copy")

@@ -24,7 +24,17 @@ from periplus.journal.checkpoints.creation import make_checkpoint
 from periplus.journal.records.record import LINE_BYTES_MAX
 from periplus.merkle import Frontier
 from periplus.project import Project
-from support import WRITER, FailingFiles, Stop, StoppingFiles, item, make_store, open_journal, segment_path
+from support import (
+    WRITER,
+    FailingFiles,
+    Stop,
+    StoppingFiles,
+    item,
+    make_store,
+    open_journal,
+    remove_index,
+    segment_path,
+)
 
 
 def put(journal, number, value, **more):
@@ -59,12 +69,6 @@ def branched_stores(folder):
         return root, clone, journal.lineage
 
 
-def without_index(root):
-    for name in os.listdir(root):
-        if name.startswith("index.sqlite"):
-            os.unlink(os.path.join(root, name))
-
-
 def hide_history(root, journal_lineage, before):
     """Damage every segment that lies before seq ``before`` beyond recognition."""
     folder = Path(root) / "journal" / journal_lineage
@@ -80,11 +84,11 @@ def test_loading_takes_the_checkpoint_and_reads_nothing_before_it(tmp_path):
         made = make_checkpoint(journal, WRITER)
         put(journal, 1, "after")
         expected, lineage = state(journal), journal.lineage
-    without_index(root)
+    remove_index(root)
     with open_journal(root) as journal:
         assert journal.index.floors() == {lineage: made.seq + 1}
         assert state(journal) == expected
-    without_index(root)
+    remove_index(root)
     hide_history(root, lineage, made.seq + 1)
     with open_journal(root) as journal:
         assert journal.damage is None
@@ -173,7 +177,7 @@ def test_a_key_from_before_the_checkpoint_is_known(tmp_path):
     with open_journal(root) as journal:
         before = put(journal, 3, "keyed", key="once")
         make_checkpoint(journal, WRITER)
-    without_index(root)
+    remove_index(root)
     with open_journal(root) as journal:
         assert put(journal, 3, "other", key="once") == before._replace(repeated=True)
         assert journal.index.has_floors, "the checkpoint knew it"
@@ -192,7 +196,7 @@ def test_a_mutation_of_thousands_of_records_does_not_keep_checkpoints_from_being
         made = make_checkpoint(journal, WRITER)
     with open(made.path, "rb") as file:
         assert max(map(len, file)) < 2 * LINE_BYTES_MAX
-    without_index(root)
+    remove_index(root)
     with open_journal(root) as journal:
         assert made.seq + 1 in journal.index.floors().values(), "it is read"
         again = journal.mutate(write, WRITER, key="very many")
@@ -214,7 +218,7 @@ def test_history_is_read_when_it_is_asked_for(tmp_path):
         make_checkpoint(journal, WRITER)
         everything = journal.index.records("1 ORDER BY lineage, seq", (), -1)
         expected = state(journal)
-    without_index(root)
+    remove_index(root)
     with open_journal(root) as journal:
         assert len(journal.index.records("1", (), -1)) < len(everything)
         journal.need_history()
@@ -230,7 +234,7 @@ def test_a_branch_from_before_the_checkpoint_brings_the_history_back(tmp_path):
         assert journal.lineage != other
         put(journal, 1, "second")
         make_checkpoint(journal, WRITER)
-    without_index(root)
+    remove_index(root)
     shutil.copytree(Path(clone) / "journal" / other, Path(root) / "journal" / other)
     with open_journal(root) as journal:
         assert not journal.index.has_floors
@@ -265,12 +269,12 @@ def test_a_damaged_checkpoint_is_skipped_for_the_one_before_it(tmp_path):
         put(journal, 2, "after")
         expected = state(journal)
     Path(second.path).write_bytes(b"")
-    without_index(root)
+    remove_index(root)
     with open_journal(root) as journal:
         assert set(journal.index.floors().values()) == {first.seq + 1}
         assert state(journal) == expected
     Path(first.path).unlink()
-    without_index(root)
+    remove_index(root)
     with open_journal(root) as journal:
         assert not journal.index.floors()
         assert state(journal) == expected
@@ -282,7 +286,7 @@ def test_one_that_is_removed_when_it_was_just_chosen_gives_way_to_what_else_ther
     with open_journal(root) as journal:
         made = make_checkpoint(journal, WRITER)
         expected = state(journal)
-    without_index(root)
+    remove_index(root)
 
     def chosen(frame, event, _argument):
         if event == "return" and frame.f_code.co_name == "_digest" and os.path.exists(made.path):
@@ -310,7 +314,7 @@ def test_one_that_was_never_announced_does_not_count(tmp_path):
     segment.write_bytes(b"".join(lines[:-1]))
     (Path(root) / "journal" / "durable").unlink()
     (Path(root) / "journal" / "flush").unlink(missing_ok=True)
-    without_index(root)
+    remove_index(root)
     with open_journal(root) as journal:
         assert checkpoint_files(journal) == [(made.seq, made.path)]
         assert not list(usable_checkpoints(journal))
@@ -342,7 +346,7 @@ def test_a_stop_at_any_call_leaves_a_store_that_goes_on(tmp_path):
             except Stop:
                 was_stopped = True
             journal.close()
-            without_index(copy)
+            remove_index(copy)
             with open_journal(copy) as journal:
                 assert journal.damage is None
                 assert [row for row in state(journal) if row[1] != item(7)] == expected
@@ -416,7 +420,7 @@ def test_from_a_checkpoint_and_from_zero_is_one_state(tmp_path_factory, steps):
             else:
                 put(journal, number, value)
         expected = state(journal)
-    without_index(root)
+    remove_index(root)
     with open_journal(root) as journal:
         assert state(journal) == expected
         journal.need_history()
@@ -436,7 +440,7 @@ def test_a_redacted_secret_is_in_no_checkpoint(tmp_path):
         assert checkpoint_files(journal) == [(usable.header.seq, usable.path)]
     for path in Path(root).rglob("*"):
         assert not path.is_file() or b"the-secret-word" not in path.read_bytes(), path
-    without_index(root)
+    remove_index(root)
     with open_journal(root) as journal:
         assert journal.index.has_floors
         assert state(journal) == expected

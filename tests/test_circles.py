@@ -18,8 +18,8 @@ from periplus.journal.checkpoints.creation import make_checkpoint
 from periplus.journal.history.versions import entity_at
 from periplus.journal.records.record import seal_line, version_id
 from sampling import sampled
-from support import WRITER, item, make_store, open_journal, segment_path
-from test_hostile_records import body, drop_index
+from support import WRITER, item, make_store, open_journal, remove_index, segment_path
+from test_hostile_records import body
 from test_independent_reader import agrees_with_the_library
 from test_journal_damage import acknowledged, put
 
@@ -106,7 +106,7 @@ def check(root, name):
             journal.project()
             assert sorted(one.version for one in journal.index.heads(*PLACE)) == sorted(one.version for one in heads)
             assert examine(journal).exit_code == 0
-        drop_index(root)
+        remove_index(root)
     agrees_with_the_library(root)
 
 
@@ -117,7 +117,7 @@ def test_of_the_own_lineage_it_is_shown_and_written_on(tmp_path, name, is_indexe
     root = make_store(tmp_path)
     forge(root, name)
     if not is_indexed:
-        drop_index(root)
+        remove_index(root)
     with open_journal(root) as journal:  # what is behind the index is in memory first
         before = journal.heads_of(*PLACE)
         journal.mutate(put(9, "goes on"), WRITER)

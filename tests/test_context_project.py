@@ -29,7 +29,7 @@ from periplus.project.context_store.library import ProjectLibrary
 from periplus.project.context_store.lines import GivenAtom, read_atoms
 from periplus.project.context_store.refs import ref_id
 from periplus.project.context_store.sources import MEMORY_TAG, atoms_of_memory, atoms_of_trail
-from support import Stop, StoppingFiles
+from support import Stop, StoppingFiles, remove_index
 
 pytestmark = pytest.mark.quick
 
@@ -559,8 +559,7 @@ def test_where_records_are_missing_nobody_is_told_to_make_a_context(tmp_path):
         lineage = project.journal.lineage
     store = tmp_path / "a" / ".periplus"
     (store / "journal" / lineage / "000000000001.jsonl").unlink()
-    for path in store.glob("index.sqlite*"):
-        path.unlink()
+    remove_index(store)
     with opened(tmp_path / "a") as project, pytest.raises(NotFoundError, match="every segment is missing") as caught:
         project.contexts.resolve("main")
     assert "doctor" in caught.value.mend

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import pytest
 
 from periplus.journal.care.doctor import examine
 from periplus.journal.care.rebuild_comparison import rebuilding
-from support import PEAK, WRITER, item, make_store, open_journal
+from support import PEAK, WRITER, item, make_store, open_journal, remove_index
 
 BYTES_AN_ENTITY = 900
 
@@ -92,9 +91,7 @@ def test_a_rebuild_takes_memory_by_the_entities_and_not_by_their_history(tmp_pat
                     WRITER,
                     project=False,
                 )
-        for name in os.listdir(root):
-            if name.startswith("index.sqlite"):
-                os.unlink(os.path.join(root, name))
+        remove_index(root)
         for path in Path(root, "journal").glob("checkpoints/*"):
             path.unlink()
         sizes.append(sum(path.stat().st_size for path in Path(root, "journal").rglob("*.jsonl")))

@@ -19,7 +19,7 @@ from periplus.journal.care.doctor import examine
 from periplus.journal.projections.entity_file import stamp_of
 from periplus.journal.projections.external_edits import ADOPTED, EDITED, take_in
 from periplus.journal.projections.file_verdict import EDIT_BYTES_MAX, judge
-from support import TYPES, WRITER, FailingFiles, Stop, StoppingFiles, item, make_store, open_journal
+from support import TYPES, WRITER, FailingFiles, Stop, StoppingFiles, item, make_store, open_journal, remove_index
 
 BOM = b"\xef\xbb\xbf"
 
@@ -241,9 +241,7 @@ def test_a_rebuild_and_a_write_touch_no_file_but_those_of_what_changed(root):
             journal.mutate(put(number, f"number {number}"), WRITER)
         paths = [path_of(journal, number) for number in (1, 2, 3)]
     before = [stamp_of(path) for path in paths]
-    for name in os.listdir(root):
-        if name.startswith("index.sqlite"):
-            os.unlink(os.path.join(root, name))
+    remove_index(root)
     with open_journal(root) as journal:
         assert take_in(journal).rewritten == 0
         assert [stamp_of(path) for path in paths] == before

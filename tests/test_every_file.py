@@ -26,6 +26,7 @@ from periplus.base.errors import NewerFormatError, PeriplusError
 from periplus.journal.care.doctor import Problem
 from periplus.memory import Memory
 from periplus.project import Project
+from support import remove_index
 
 SECONDS_MAX = 30  # a machine may be busy: what hangs, hangs for ever
 QUICK_CASES = 40
@@ -150,8 +151,7 @@ def test_every_kind_has_a_row_and_every_row_a_file(arena):
 def apply(arena: Arena, case: Case) -> None:
     path = arena.store / case.path
     if case.fresh and case.kind.name not in ("index", "entity file"):
-        for index in arena.store.glob("index.sqlite*"):
-            index.unlink()
+        remove_index(arena.store)
     data = bytearray(path.read_bytes())
     if case.how in BYTES:
         change(data, case)

@@ -49,7 +49,7 @@ from periplus.project import Project
 from periplus.project.migration import migrate
 from same_states import digest, steady
 from sampling import sampled
-from support import TYPES, WRITER, Stop, item, settle
+from support import TYPES, WRITER, Stop, item, remove_index, settle
 
 SECRET = "correct horse battery staple"
 SESSION = Writer("ada", "who_1111111111111111", "to-undo", 1)
@@ -577,8 +577,7 @@ def rebuilt_is_the_same(operation: Operation, place: Place) -> None:
         take_in(journal)
         before = told(journal), leaves(journal)
         files = {path: path.read_bytes() for path in entities.rglob("*.json")}
-    for path in Path(place.here).glob("index.sqlite*"):
-        path.unlink()
+    remove_index(place.here)
     shutil.rmtree(entities)
     with operation.open(place) as journal:
         journal.project()

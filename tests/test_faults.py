@@ -20,16 +20,11 @@ from periplus.base.filesystem.file_systems import file_system_in
 from periplus.journal.care.doctor import NETWORK_SYSTEMS, examine
 from periplus.journal.care.repair import repair
 from periplus.journal.records.segment import decode_header, scan
-from support import WRITER, item, let_everybody_in, make_store, open_journal, segment_path, settle
+from support import WRITER, item, let_everybody_in, make_store, open_journal, remove_index, segment_path, settle
 from test_attack_journal import child, ended
 from test_journal_damage import acknowledged, put, reset_durable, three
 
 SOURCES = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "src")]
-
-
-def drop_index(root):
-    for index in Path(root).glob("index.sqlite*"):
-        index.unlink()
 
 
 def told(journal):
@@ -38,7 +33,7 @@ def told(journal):
 
 def refused(root, *, where=""):
     """The damage that is told; nothing is written to such a store, and reading goes on."""
-    drop_index(root)
+    remove_index(root)
     with open_journal(root) as journal:
         assert journal.damage is not None, "damage to acknowledged data was not noticed"
         assert where in str(journal.damage)
@@ -54,7 +49,7 @@ def refused(root, *, where=""):
 
 def goes_on(root, state, next_seq):
     """What is there is what was acknowledged; the next mutation needs nobody's help."""
-    drop_index(root)
+    remove_index(root)
     shutil.rmtree(Path(root, "entities"))  # of what was never durable there are no files
     with open_journal(root) as journal:
         assert journal.damage is None, journal.damage
@@ -160,7 +155,7 @@ def test_a_hole_that_no_sync_covered_takes_all_behind_it(root, torn):
 def test_a_segment_that_the_disk_does_not_give_is_named(many):
     """Every read of one closed segment fails, as the kernel tells it: the rest is served, and doctor says which."""
     path = segments(many)[1]
-    drop_index(many)
+    remove_index(many)
     code = "import sys; sys.argv[0] = 'periplus'; from periplus.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
     def command(*words):
@@ -234,7 +229,7 @@ def test_no_byte_is_left(tmp_path):
         with (disk / "ballast").open("wb", buffering=0) as file, contextlib.suppress(OSError):
             while True:
                 file.write(bytes(1024))
-        drop_index(root)
+        remove_index(root)
         with open_journal(root) as journal:
             state = {item(1): "before"}
             with pytest.raises(PeriplusError) as caught:  # noqa: PT012 - which write is the first that finds no room
@@ -322,7 +317,7 @@ def test_an_empty_newest_segment_has_no_records(many):
         state, next_seq = told(journal), journal.end().next_seq
         lineage = journal.lineage
     Path(many, f"journal/{lineage}/{next_seq:012d}.jsonl").write_bytes(b"")
-    drop_index(many)
+    remove_index(many)
     with open_journal(many) as journal:
         assert told(journal) == state
         damage = journal.damage
@@ -529,7 +524,7 @@ def test_git_merges_two_branches_of_a_segment(tracked, strategy):
         ours = path.read_bytes()
     git(folder, "commit", "-qam", "ours")
     git(folder, "checkout", "-qf", "theirs")
-    drop_index(tracked)
+    remove_index(tracked)
     shutil.rmtree(Path(tracked, "entities"))
     settle(tracked)
     path.write_bytes(git(folder, "show", "theirs:" + os.path.relpath(path, folder)).stdout.encode())
@@ -543,7 +538,7 @@ def test_git_merges_two_branches_of_a_segment(tracked, strategy):
     settled = Path(tracked, "journal/lineage.json")
     settled.write_text(git(folder, "show", "main:.periplus/journal/lineage.json").stdout)
     settle(tracked)
-    drop_index(tracked)
+    remove_index(tracked)
     merged = path.read_bytes()
     assert merged not in (ours, b"")
     with open_journal(tracked) as journal:
@@ -603,7 +598,7 @@ def test_the_clock_orders_nothing(root, jump_ms):
     with open_journal(root, clock=FixedClock(start + jump_ms, step_ms=0)) as journal:
         journal.mutate(put(1, "second"), WRITER)
         journal.mutate(put(2, "third"), WRITER)
-    drop_index(root)
+    remove_index(root)
     with open_journal(root) as journal:
         assert told(journal) == {item(1): "second", item(2): "third"}
         assert [e.record.seq for _, e in journal.entries(journal.lineage)] == [1, 2, 3]
@@ -753,6 +748,6 @@ def test_what_cannot_be_stored_is_refused_before_anything_is_written(root, paylo
 def test_any_text_comes_back_as_it_was(root, text):
     with open_journal(root) as journal:
         journal.mutate(put(1, text), WRITER)
-    drop_index(root)
+    remove_index(root)
     with open_journal(root) as journal:
         assert told(journal) == {item(1): text}

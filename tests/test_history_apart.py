@@ -13,8 +13,8 @@ from periplus.journal.care.doctor import examine
 from periplus.journal.checkpoints.creation import make_checkpoint
 from periplus.journal.checkpoints.format import KEYS_MAX
 from periplus.journal.checkpoints.history_fallback import is_new_key
-from support import WRITER, item, make_store, open_journal
-from test_checkpoint import branched_stores, filled, put, state, without_index
+from support import WRITER, item, make_store, open_journal, remove_index
+from test_checkpoint import branched_stores, filled, put, state
 
 
 def from_checkpoint(root):
@@ -22,7 +22,7 @@ def from_checkpoint(root):
     with open_journal(root) as journal:
         make_checkpoint(journal, WRITER)
         expected = state(journal)
-    without_index(root)
+    remove_index(root)
     with open_journal(root) as journal:
         journal.project()
         assert journal.index.has_floors

@@ -7,14 +7,13 @@ a mutation is refused, or acknowledged and there for whoever reads the journal f
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from periplus.base.errors import DamageError
 from periplus.journal.care.doctor import examine
 from periplus.journal.records.record import seal_line
-from support import WRITER, item, make_store, open_journal
+from support import WRITER, item, make_store, open_journal, remove_index
 from test_journal_damage import acknowledged, put
 
 BIG = 2**63
@@ -102,13 +101,8 @@ def store(request, tmp_path):
     root = make_store(tmp_path)
     path, state = acknowledged(root)
     if not request.param:
-        drop_index(root)
+        remove_index(root)
     return root, path, state
-
-
-def drop_index(root):
-    for index in Path(root).glob("index.sqlite*"):
-        index.unlink()
 
 
 def told(journal):
@@ -130,7 +124,7 @@ def test_what_it_claims_changes_nothing_that_was_there(store, name):
         assert {item_id: held[item_id]["text"] for item_id in state} == state
         assert journal.mutate(put(9, "goes on"), WRITER).first_seq == seq
         examine(journal)
-    drop_index(root)
+    remove_index(root)
     with open_journal(root) as journal:
         assert told(journal)[item(9)] == {"text": "goes on"}, "what was acknowledged is there"
         assert [entry.record.seq for _, entry in journal.entries(journal.lineage)] == list(range(1, seq + 1))

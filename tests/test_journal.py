@@ -33,7 +33,7 @@ from periplus.journal.projections.external_edits import take_in
 from periplus.journal.records.record import Record, decode_line, encode_line, version_id
 from periplus.journal.records.segment import scan
 from periplus.journal.storage.lineage import START
-from support import TYPES, WRITER, FailingFiles, item, make_store, open_journal, segment_path
+from support import TYPES, WRITER, FailingFiles, item, make_store, open_journal, remove_index, segment_path
 
 
 def put(number, text, **options):
@@ -293,8 +293,7 @@ def test_the_index_is_disposable(journal, root):
     want = list(journal.entities())
     files = {p: p.read_bytes() for p in Path(root, "entities").rglob("*.json")}
     journal.close()
-    for path in Path(root).glob("index.sqlite*"):
-        path.unlink()
+    remove_index(root)
     for path in files:
         path.unlink()
     with open_journal(root) as other:
@@ -545,8 +544,7 @@ def test_any_history_gives_the_state_of_a_plain_dict(tmp_path_factory, steps):
             journal = open_journal(root)
         elif action == "drop index":
             journal.close()
-            for path in Path(root).glob("index.sqlite*"):
-                path.unlink()
+            remove_index(root)
             journal = open_journal(root)
         assert {entity.item_id: entity.value["text"] for entity in journal.entities()} == model
     journal.project()

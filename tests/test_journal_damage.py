@@ -20,7 +20,7 @@ from periplus.journal.care.doctor import examine
 from periplus.journal.records.record import decode_line
 from periplus.journal.records.segment import decode_header, scan
 from periplus.journal.storage.store_identity import ReplacedError
-from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal, segment_path
+from support import WRITER, Stop, StoppingFiles, item, make_store, open_journal, remove_index, segment_path
 
 SAMPLE: dict[str, Path] = {}
 
@@ -63,8 +63,7 @@ def test_every_changed_byte_of_a_segment_is_found(memory):
         changed = bytearray(data)
         changed[offset] ^= 0x01
         path.write_bytes(changed)
-        for index in Path(root).glob("index.sqlite*"):
-            index.unlink()
+        remove_index(root)
         with open_journal(root) as journal:
             assert journal.damage is not None, f"byte {offset} changed and nothing was said"
             assert journal.damage.exit_code == 3
@@ -92,8 +91,7 @@ def test_where_nobody_syncs_a_changed_byte_before_the_last_line_is_found(tmp_pat
         changed = bytearray(data)
         changed[offset] ^= 0x01
         path.write_bytes(changed)
-        for index in Path(root).glob("index.sqlite*"):
-            index.unlink()
+        remove_index(root)
         with open_journal(root) as journal:
             assert journal.damage is not None, f"byte {offset} changed and nothing was said"
             assert journal.damage.offset <= offset + 26
@@ -122,8 +120,7 @@ def test_where_nobody_syncs_what_two_killed_writers_left_is_no_damage(tmp_path, 
     whole = path.read_bytes()
     assert whole.count(b"#\n") == 1
     path.write_bytes(whole[: whole.rindex(second)])
-    for index in Path(root).glob("index.sqlite*"):
-        index.unlink()
+    remove_index(root)
     with open_journal(root) as journal:
         assert journal.damage is None
         assert {entity.item_id: entity.value["text"] for entity in journal.entities()} == state
@@ -139,8 +136,7 @@ def test_every_truncation_of_a_segment_is_found(memory):
     data = path.read_bytes()
     for length in range(len(data)):
         path.write_bytes(data[:length])
-        for index in Path(root).glob("index.sqlite*"):
-            index.unlink()
+        remove_index(root)
         with open_journal(root) as journal:
             assert journal.damage is not None, f"cut to {length} bytes and nothing was said"
             assert journal.damage.offset is not None
@@ -161,8 +157,7 @@ def test_damage_is_found_with_the_index_in_place_and_the_rest_is_served(tmp_path
         assert (worst.severity, worst.seq) == ("error", 2)
         assert worst.offset <= place < worst.offset + 400
         assert f"record 2 cannot be read ({item(7)})" in worst.what
-    for index in Path(root).glob("index.sqlite*"):
-        index.unlink()
+    remove_index(root)
     with open_journal(root) as journal:  # rebuilt without record 2: what is sound is served, and it is said
         assert journal.damage is not None
         assert {entity.item_id: entity.value["text"] for entity in journal.entities()} == state
@@ -176,8 +171,7 @@ def test_who_has_a_journal_open_goes_on_when_what_was_wrong_is_mended(tmp_path, 
     moved, data, elsewhere = Path(root) if what == "the store" else path, path.read_bytes(), tmp_path / "elsewhere"
     if what == "a byte":
         path.write_bytes(data.replace(b"batch 2", b"batch 3"))
-        for index in Path(root).glob("index.sqlite*"):
-            index.unlink()
+        remove_index(root)
     with open_journal(root) as journal:
         if what != "a byte":
             moved.rename(elsewhere)
@@ -243,8 +237,7 @@ def test_a_write_torn_at_any_byte_counts_for_nothing(tmp_path, cut):
     torn = path.read_bytes()
     path.write_bytes(torn[: len(torn) - (cut if cut < 40 else (cut - 39) * (len(torn) - len(whole)) // 21)])
     reset_durable(root, whole)
-    for index in Path(root).glob("index.sqlite*"):
-        index.unlink()
+    remove_index(root)
     shutil.rmtree(Path(root, "entities"))  # of what was not durable there were no files: they would be adopted
     for number in range(3):
         with open_journal(root) as journal:

@@ -15,9 +15,8 @@ from periplus.journal.checkpoints.creation import make_checkpoint
 from periplus.journal.projections.external_edits import take_in
 from periplus.journal.recovery.lost_payloads import still_lost
 from periplus.project import Project
-from support import WRITER, item, make_store, open_journal
+from support import WRITER, item, make_store, open_journal, remove_index
 from test_answers_from_a_checkpoint import begin_at_a_checkpoint
-from test_checkpoint import without_index
 from test_lost_records import TEXTS, damage, said
 
 
@@ -177,7 +176,7 @@ def test_what_another_clone_made_under_the_same_id_is_taken_in(tmp_path, is_whol
         make_checkpoint(journal, WRITER)
         journal.project()
     if not is_whole:
-        without_index(here)
+        remove_index(here)
     put(here, 1, "ours, later")
     name = "entities/decision/dec_0000000000000001.json"
     theirs = Path(there, name).read_bytes()

@@ -28,7 +28,7 @@ from periplus.journal.care.redaction import redact
 from periplus.journal.checkpoints.creation import make_checkpoint
 from periplus.journal.projections.external_edits import take_in
 from periplus.journal.proofs.tiles import LineageTree
-from support import TYPES, WRITER, item, make_store, settle
+from support import TYPES, WRITER, item, make_store, remove_index, settle
 
 SEED = int(os.environ.get("PERIPLUS_POWER_SEED", "20260131"))
 SECRET = "correct horse battery staple"
@@ -104,8 +104,7 @@ def check_disk(run, root):
         assert found.exit_code in (0, 1), found.problems
         shown = {entity.item_id: entity.payload for entity in journal.entities()}
         files = {path: path.read_bytes() for path in Path(journal.layout.entities).rglob("*.json")}
-    for path in Path(root).glob("index.sqlite*"):
-        path.unlink()
+    remove_index(root)
     with Journal(root, TYPES, files=AnotherBoot()) as journal:
         journal.project()
         assert {entity.item_id: entity.payload for entity in journal.entities()} == shown

@@ -17,7 +17,7 @@ from cli_support import Shell
 from periplus.base.errors import DamageError, EnvironmentFailure
 from periplus.journal.care.doctor import examine
 from periplus.journal.care.repair import repair
-from support import WRITER, item, make_store, open_journal
+from support import WRITER, item, make_store, open_journal, remove_index
 
 
 def put(number, text="a text"):
@@ -112,8 +112,7 @@ def test_a_journal_that_is_gone_comes_back_from_an_exported_file(tmp_path):
 def test_without_the_index_a_store_goes_on_as_a_fresh_clone(store):
     shutil.rmtree(Path(store, "journal"))
     check_refused(store)
-    for path in Path(store).glob("index.sqlite*"):
-        path.unlink()
+    remove_index(store)
     assert check_whole(store, count=0).first_seq == 1
 
 

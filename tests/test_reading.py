@@ -15,7 +15,7 @@ from periplus.journal import Journal
 from periplus.journal.checkpoints.creation import make_checkpoint
 from periplus.journal.index.record_lookup import REPLAY_BYTES_PER_S, bytes_behind
 from periplus.journal.state.entity import EntityType
-from support import TYPES, WRITER, item, let_everybody_in, make_store, open_journal
+from support import TYPES, WRITER, item, let_everybody_in, make_store, open_journal, remove_index
 
 CLAIMS = {**TYPES, "claim": EntityType("claim", "clm", is_projected=False, check=lambda _: None, reads_through=True)}
 ANOTHER = """
@@ -44,11 +44,6 @@ def put(journal, number, value, **more):
 def state(journal):
     return [(entity.item_type, entity.item_id, entity.version, entity.rev, entity.heads, entity.payload, entity.conflicts)
             for entity in journal.entities()]  # fmt: skip
-
-
-def without_index(root):
-    for path in Path(root).glob("index.sqlite*"):
-        path.unlink()
 
 
 def claim(number=0):
@@ -133,7 +128,7 @@ def test_without_an_index_in_a_folder_of_somebody_else_the_checkpoint_is_read_in
         made = make_checkpoint(journal, WRITER)
         put(journal, 2, "after")
         expected, lineage = state(journal), journal.lineage
-    without_index(root)
+    remove_index(root)
     let_everybody_in(tmp_path)
     before = {path: path.read_bytes() for path in Path(root).rglob("*") if path.is_file()}
     pid = os.fork()
@@ -202,13 +197,13 @@ def test_random_histories_of_clones_are_one_state_from_a_checkpoint_and_from_zer
     exchanged(roots)
     found = []
     for root in roots:
-        without_index(root)
+        remove_index(root)
         shutil.rmtree(Path(root, "entities"), ignore_errors=True)
         with open_journal(root) as journal:
             assert journal.damage is None
             from_checkpoint = state(journal)
         files = files_of(root)
-        without_index(root)
+        remove_index(root)
         shutil.rmtree(Path(root, "entities"), ignore_errors=True)
         shutil.rmtree(Path(root, "journal", "checkpoints"), ignore_errors=True)
         with open_journal(root) as journal:
@@ -231,7 +226,7 @@ def test_segments_that_are_gone_before_a_checkpoint_are_not_missed(tmp_path):
         made = make_checkpoint(journal, WRITER)
         put(journal, 2, "after")
         expected, lineage = state(journal), journal.lineage
-    without_index(root)
+    remove_index(root)
     for path in Path(root, "journal", lineage).glob("*.jsonl"):
         if int(path.stem) < 10:
             path.unlink()

@@ -19,7 +19,7 @@ from periplus.journal.history.follow import follow
 from periplus.journal.index.connection import ClosedError, WrongThreadError
 from periplus.memory import Memory
 from periplus.project import Project
-from support import TYPES, WRITER, item, make_store, open_journal
+from support import TYPES, WRITER, item, make_store, open_journal, remove_index
 
 
 def put(number, text):
@@ -164,8 +164,7 @@ def test_a_store_without_an_index_of_its_own(root):
         journal.mutate(put(2, "second"), WRITER)
         path = Path(journal.reader(journal.lineage).path_of(1))
     path.write_bytes(path.read_bytes().replace(b"second", b"sekond"))
-    for index in Path(root).glob("index.sqlite*"):
-        index.unlink()
+    remove_index(root)
     with open_journal(root) as journal:
         assert journal.damage is not None
         journal.rest()

@@ -15,8 +15,7 @@ from periplus.memory import Memory
 from periplus.project import Project
 from periplus.server.mcp.read_tools import run_show
 from periplus.server.mcp.tool_arguments import ShowArguments
-from support import WRITER, item, make_store, open_journal
-from test_checkpoint import without_index
+from support import WRITER, item, make_store, open_journal, remove_index
 from test_history_apart import Builder
 
 
@@ -58,7 +57,7 @@ def test_a_sync_lets_nothing_in(apart, is_index_there):
     """What came in was merged over what is elsewhere: nothing could be written, and old versions were shown."""
     ada, bob, one, rule, archive, away = apart
     if not is_index_there:
-        without_index(ada.folder / ".periplus")
+        remove_index(ada.folder / ".periplus")
     before = ada.json("log", "--lineage", "all", "--limit", "5").records if is_index_there else []
     for _ in range(2):
         ada.fails("sync", "--with", bob.folder, code=3, wrong="neither here nor in archive/")
@@ -75,7 +74,7 @@ def test_a_sync_lets_nothing_in(apart, is_index_there):
 def test_another_clone_brings_nothing_either(apart, is_index_there):
     ada, bob, one, rule, archive, away = apart
     if not is_index_there:
-        without_index(ada.folder / ".periplus")
+        remove_index(ada.folder / ".periplus")
     bob("remember", "Bob says something", "--type", "note")
     for _ in range(2):
         assert "neither here nor in archive/" in bob("sync", "--with", ada.folder, code=3).out
@@ -95,7 +94,7 @@ def test_a_hole_in_the_archive_lets_nothing_in(apart, is_index_there):
     for path in (first, *others[1:]):
         shutil.move(path, archive / path.name)
     if not is_index_there:
-        without_index(ada.folder / ".periplus")
+        remove_index(ada.folder / ".periplus")
     ada.fails("sync", "--with", bob.folder, code=3, wrong="neither here nor in archive/")
     check_works(ada, rule)
 
@@ -138,7 +137,7 @@ def test_a_write_that_is_repeated_is_not_called_another(apart):
     shutil.move(archive, away)
     for is_index_there in (True, False):
         if not is_index_there:
-            without_index(ada.folder / ".periplus")
+            remove_index(ada.folder / ".periplus")
         said = ada.fails(*words, code=3, wrong="neither here nor in archive/").err
         assert "used for something else" not in said
 
@@ -151,7 +150,7 @@ def test_what_is_not_here_is_said_in_whatever_way_is_asked(apart):
     assert not ada.json("blame", rule).cut
     assert not ada.json("review").cut
     shutil.move(archive, away)
-    without_index(ada.folder / ".periplus")
+    remove_index(ada.folder / ".periplus")
     assert ada.json("show", one).cut
     assert ada.json("blame", one).cut
     assert ada.json("review").cut
@@ -168,7 +167,7 @@ def test_who_has_the_store_open_goes_on_where_the_index_is_thrown_away(apart, is
     ada, _, one, rule, _, _ = apart
     with Project.open(str(ada.folder), Writer("ada", "who_0000000000000000", "", 1)) as project:
         assert project.show(rule).value["text"] == "Ports start at 9002"
-        without_index(ada.folder / ".periplus")
+        remove_index(ada.folder / ".periplus")
         other = Builder(str(ada.folder / ".periplus")) if is_built else None
         try:
             project.journal.project()
@@ -223,7 +222,7 @@ def test_what_changed_since_then_needs_nothing_of_a_clone_that_was_silent(apart)
     expected = ada.json("changed", "--since", seq).items
     assert [one.text for one in expected] == ["Ports end at 9999"]
     shutil.move(archive, away)
-    without_index(ada.folder / ".periplus")
+    remove_index(ada.folder / ".periplus")
     assert ada.json("changed", "--since", seq).items == expected
     ada.fails("changed", "--since", "2", code=3, wrong="neither here nor in archive/")
 
@@ -239,7 +238,7 @@ def test_a_check_that_may_have_failed_is_not_passed_over(apart):
         ada("doctor", "--compact")
     shutil.move(archive, away)
     assert "failed" in ada.json("recall", "ports start").hits[0].checked
-    without_index(ada.folder / ".periplus")
+    remove_index(ada.folder / ".periplus")
     assert "older records are missing" in ada.json("recall", "ports start").hits[0].checked
     new = ada.json("remember", "Ports end at 9999", "--type", "constraint", "--check", "true").entity.id
     told = {hit.id: hit.checked for hit in ada.json("recall", "ports").hits}
@@ -284,7 +283,7 @@ def test_without_an_index_versions_beside_each_other_are_merged_by_what_the_chec
     before, shown = said(ada), ada.json("show", one).entity
     assert len(before) == 3
     shutil.move(archive, away)
-    without_index(ada.folder / ".periplus")
+    remove_index(ada.folder / ".periplus")
     assert said(ada) == before
     assert ada.json("show", one).entity == shown
     assert (shown.value["text"], shown.value["rationale"], len(shown.heads)) == (
@@ -304,7 +303,7 @@ def test_without_an_index_versions_beside_each_other_are_merged_by_what_the_chec
     ada("doctor", "--compact", code=3)  # it tells what is elsewhere
     put_back(away, archive)
     assert ada.json("show", one).entity == shown
-    without_index(ada.folder / ".periplus")
+    remove_index(ada.folder / ".periplus")
     assert ada.json("show", one).entity == shown
     ada("doctor")
     bob("sync", "--with", ada.folder)
@@ -326,15 +325,15 @@ def test_two_that_were_made_from_what_the_checkpoint_shows_are_merged_without_th
     shown = ada.json("show", one).entity
     assert (shown.value["text"], shown.value["rationale"], len(shown.heads)) == ("The boiler is blue", "It was old", 2)
     shutil.move(archive, away)
-    without_index(ada.folder / ".periplus")
+    remove_index(ada.folder / ".periplus")
     assert ada.json("show", one).entity == shown
     assert ada.json("status").sound
     ada("doctor", "--compact", code=3)
-    without_index(ada.folder / ".periplus")
+    remove_index(ada.folder / ".periplus")
     assert ada.json("show", one).entity == shown
     put_back(away, archive)
     ada("doctor")
-    without_index(ada.folder / ".periplus")
+    remove_index(ada.folder / ".periplus")
     assert ada.json("show", one).entity == shown
 
 
@@ -351,7 +350,7 @@ def test_an_index_that_knows_all_merges_by_what_the_checkpoint_keeps(beside):
     assert len(ada.json("show", one).entity.heads) == 1
     put_back(away, archive)
     ada("doctor")
-    without_index(ada.folder / ".periplus")
+    remove_index(ada.folder / ".periplus")
     assert ada.json("show", one).entity.value["text"] == "The boiler is blue"
 
 
@@ -378,7 +377,7 @@ def test_a_checkpoint_of_an_earlier_program_is_followed_by_one_that_says_what_he
     ada("remember", "And since", "--type", "note")
     ada("doctor", "--compact")  # from the one before
     shutil.move(archive, away)
-    without_index(ada.folder / ".periplus")
+    remove_index(ada.folder / ".periplus")
     assert ada.json("show", one).entity == shown
     assert ada.json("status").sound
     ada("remember", "And now", "--type", "note")
@@ -395,7 +394,7 @@ def test_without_an_index_all_is_known_but_what_two_versions_have_in_common(besi
     before = {found.id: found.text for found in ada.json("recall", "boiler ports tide", "--limit", "20").hits}
     assert len(before) == 3
     shutil.move(archive, away)
-    without_index(ada.folder / ".periplus")
+    remove_index(ada.folder / ".periplus")
     for _ in range(2):
         found = ada.json("recall", "boiler ports tide", "--limit", "20")
         assert {hit.id: hit.text for hit in found.hits} == before | {one: {hit.id: hit.text for hit in found.hits}[one]}
@@ -438,7 +437,7 @@ def test_a_copy_begins_at_the_checkpoint_of_what_it_is_a_copy_of(copied):
     shell("remember", "The boiler of house 8 is red", "--type", "lesson")
     assert shell.json("status").lineage not in ("", archive.parent.name)
     for _ in range(2):
-        without_index(shell.folder / ".periplus")
+        remove_index(shell.folder / ".periplus")
         assert len(said(shell, "boiler")) == 9
         assert shell.json("status").sound
         doctor = shell("doctor", "--compact", code=3).out
@@ -449,7 +448,7 @@ def test_a_copy_begins_at_the_checkpoint_of_what_it_is_a_copy_of(copied):
     assert {path: path.read_bytes() for path in (shell.folder / ".periplus").rglob("*.jsonl")} == before
     shutil.copytree(archive, shell.folder / ".periplus" / "journal" / archive.parent.name / "archive")
     shell("doctor")
-    without_index(shell.folder / ".periplus")
+    remove_index(shell.folder / ".periplus")
     assert len(said(shell, "boiler")) == 9
     assert not shell.json("status").away
 

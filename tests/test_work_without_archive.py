@@ -14,10 +14,10 @@ from periplus.journal import Writer
 from periplus.journal.checkpoints.format import KEYS_MAX
 from periplus.journal.checkpoints.partial_history import need_records
 from periplus.project import Project
-from support import WRITER, item, make_store, open_journal
+from support import WRITER, item, make_store, open_journal, remove_index
 from test_agent_pages import opened, turn_of
 from test_archive_away import write_much
-from test_checkpoint import put, without_index
+from test_checkpoint import put
 from test_history_apart import from_checkpoint
 from test_old_news_at_a_checkpoint import alone  # noqa: F401 - a fixture
 
@@ -37,7 +37,7 @@ def archived(folder, elsewhere):
     [archive] = folder.glob(".periplus/journal/lin_*/archive")
     assert (archive / "000000000001.jsonl").exists()
     shutil.move(archive, elsewhere)
-    without_index(folder / ".periplus")
+    remove_index(folder / ".periplus")
     return archive, elsewhere
 
 
