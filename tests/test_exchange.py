@@ -615,6 +615,13 @@ def test_a_ref_that_somebody_else_moved_is_not_pushed_over(ada, tmp_path):
 # -- stops -----------------------------------------------------------------------------------------------------------
 
 
+def copied(root, folder):
+    """Copy a store, and let the copy be the same clone."""
+    shutil.copytree(Path(root).parent, folder)
+    settle(folder / ".periplus")
+    return os.fspath(folder / ".periplus")
+
+
 def stopped_at_every_call(make, run, check):
     for at in range(200):
         files = StoppingFiles(at, share=0.5)
@@ -634,10 +641,7 @@ def test_a_stop_at_every_call_of_taking(exchange_folder, ada, bob, tmp_path):
     whole = records(ada)
 
     def make(at):
-        shutil.copytree(Path(bob).parent, tmp_path / f"bob{at}")
-        root = os.fspath(tmp_path / f"bob{at}/.periplus")
-        settle(root)
-        return root
+        return copied(bob, tmp_path / f"bob{at}")
 
     def run(root, files):
         with open_journal(root, files) as journal:
@@ -719,10 +723,7 @@ def test_hard_stops_in_a_redaction_that_arrives_are_finished_by_the_next_sync(ex
     exchange_folder.exchange(ada)
 
     def make(at):
-        shutil.copytree(Path(bob).parent, tmp_path / f"bob{at}")
-        root = os.fspath(tmp_path / f"bob{at}/.periplus")
-        settle(root)
-        return root
+        return copied(bob, tmp_path / f"bob{at}")
 
     def run(root, files):
         with open_journal(root, files) as journal:

@@ -54,15 +54,21 @@ def memory(tmp_path):
         yield Path(folder)
 
 
+def write_changed(path, data, offset):
+    """Write ``data`` with one bit of the byte at ``offset`` changed; returns what is written."""
+    changed = bytearray(data)
+    changed[offset] ^= 0x01
+    path.write_bytes(changed)
+    return changed
+
+
 @pytest.mark.slow
 def test_every_changed_byte_of_a_segment_is_found(memory):
     root = make_store(memory)
     path, _ = acknowledged(root)
     data = path.read_bytes()
     for offset in range(len(data)):
-        changed = bytearray(data)
-        changed[offset] ^= 0x01
-        path.write_bytes(changed)
+        changed = write_changed(path, data, offset)
         remove_index(root)
         with open_journal(root) as journal:
             assert journal.damage is not None, f"byte {offset} changed and nothing was said"
@@ -88,9 +94,7 @@ def test_where_nobody_syncs_a_changed_byte_before_the_last_line_is_found(tmp_pat
     data = path.read_bytes()
     last = data.rindex(b"\n", 0, -1) + 1
     for offset in (*range(0, last, 7), last - 1):
-        changed = bytearray(data)
-        changed[offset] ^= 0x01
-        path.write_bytes(changed)
+        changed = write_changed(path, data, offset)
         remove_index(root)
         with open_journal(root) as journal:
             assert journal.damage is not None, f"byte {offset} changed and nothing was said"
