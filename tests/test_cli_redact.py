@@ -90,7 +90,7 @@ def test_a_dry_run_says_what_would_go(told):
         (["--secret-file", "-", "--reason", ""], SECRET, 2, "a redaction needs a reason"),
         (["--secret-file", "-", "--reason", f"it was {SECRET}"], SECRET, 2, "repeats the secret"),
         (["--seq", "999", "--reason", "why"], "", 1, "there is no record 999"),
-        (["--seq", "1", "--reason", "why"], "", 5, "is what trap trp_"),
+        (["--seq", "1", "--reason", "why"], "", 5, "is the present version of trap trp_"),
     ],
 )
 def test_what_cannot_be_redacted(told, words, stdin, code, wrong):

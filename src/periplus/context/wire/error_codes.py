@@ -64,7 +64,7 @@ _ROWS: Final = (
     ErrorRow("handshake_timeout", True, True, "The handshake took too long."),
     ErrorRow("idle_timeout", True, True, "Nothing arrived within the agreed time."),
     ErrorRow("internal", False, True, "The server failed; its log says why."),
-    ErrorRow("not_found", False, False, "The requested object or ref is not here."),
+    ErrorRow("not_found", False, False, "What was asked for is not here."),
     ErrorRow("protocol", True, False, "A frame breaks the rules of the protocol."),
     ErrorRow("rate_limited", False, True, "Too many requests in too short a time; nothing was done."),
     ErrorRow("refused", False, False, "The server does not allow this.", _OWNER),

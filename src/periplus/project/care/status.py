@@ -40,7 +40,7 @@ class Status(NamedTuple):
     mend: str = ""  # the command for the damage, where it is not `periplus doctor`
     away: tuple[str, ...] = ()  # archived segments that lie elsewhere
     takes_writes: bool = True
-    sparse: str = ""  # whether git's sparse-checkout includes the store's folder, as in ``gitfiles.sparse_state``
+    sparse: str = ""  # whether git's sparse-checkout includes the store's folder, as in ``sparse_checkout``
     sparse_mend: str = ""  # the command that includes it
     is_from_files: bool = False  # all records came from entity files, as in a fresh clone
     pull_blocked: tuple[str, ...] = ()  # entity files that `git pull` does not overwrite

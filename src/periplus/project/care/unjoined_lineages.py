@@ -59,7 +59,7 @@ def stray_journal_problems(project: ProjectStore) -> Iterator[Problem]:
     sparse = sparse_checkout(project.root)
     if sparse.state == "outside":
         yield Problem(
-            "warning", "git's sparse-checkout excludes this folder: the next time it runs it deletes it, with the journal", project.root,
+            "warning", "git's sparse-checkout excludes .periplus: its next run deletes the folder, with the journal", project.root,
             mend=f"To keep it: `{sparse.add}`.",
         )  # fmt: skip
 
