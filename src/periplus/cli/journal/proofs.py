@@ -87,7 +87,7 @@ def _prove(face: Face, arguments: argparse.Namespace) -> int:
         yield f"Wrote {visible(path)} ({len(data):,} bytes)"
         yield f"  against the head of {head.size:,} record{'s' if head.size != 1 else ''}, root {head.root}"
         yield from _told_stubs(verdict.stubs)
-        yield f"Whoever has it checks it without the store: periplus verify {visible(name)} --key {key.hex()}"
+        yield f"To check it without the store: periplus verify {visible(name)} --key {key.hex()}"
 
     face.emit(result, lines)
     return 0

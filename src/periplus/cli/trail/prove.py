@@ -64,7 +64,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
             yield f"  {withheld:,} of its strings {'are' if withheld > 1 else 'is'} withheld"
         name = visible(shlex.quote(os.path.basename(path)))
         vouched = f"--key {result.key}" if result.key else f"--trail-digest {statement.digest}"
-        yield f"Whoever has it checks it without the trail: periplus verify {name} {vouched}"
+        yield f"To check it without the trail: periplus verify {name} {vouched}"
 
     face.emit(result, lines)
     return 0
