@@ -447,7 +447,7 @@ class Journal(JournalReader):
                 writer.wait(pending.batch, receipt.key, pending.end, pending.leaf)
             except EpochEndedError:
                 self._ask_journal(receipt, patience_s)
-        except BaseException:
+        except BaseException:  # after an interrupt, too, the state of the file is unknown
             self._start_over(writer)
             raise
 

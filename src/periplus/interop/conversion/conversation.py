@@ -129,7 +129,8 @@ class LineConversation:
         return [record] if record is not None else []
 
     def _record(self, record: dict[str, object]) -> None:
-        raise NotImplementedError
+        """Enter one record; each agent has its own kinds of records."""
+        raise NotImplementedError  # abstract: a subclass without it is a fault of ours
 
 
 def read_conversation(source: Source, kind: type[LineConversation], name: str) -> Iterator[Imported]:

@@ -100,4 +100,4 @@ def _load() -> None:
     with suppress(ImportError):
         import periplus.project
         import periplus.server.mcp.read_tools
-        import periplus.server.mcp.sdk_connection  # noqa: F401
+        import periplus.server.mcp.sdk_connection  # noqa: F401 - as above
