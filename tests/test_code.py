@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from periplus.code import find_region, language_of, lines_of, region_of, symbols_of
-from periplus.code.languages import LANGUAGES
+from periplus.code.languages.registry import language_rows
 from periplus.code.symbols import SOURCE_BYTES_MAX
 
 pytestmark = pytest.mark.quick
@@ -20,7 +20,7 @@ SOURCES = {
     "a.py": (
         (b"MAX = 3\n@deco\ndef f(a):\n    y = 1\n    def inner(): pass\n    return a\n"
         b"class A(B):\n    K: int = 2\n    @property\n    async def m(self):\n        return 1\n"),
-        "value MAX 1-1, function f 2-6, function f.inner 5-5, class A 7-11, value A.K 8-8, function A.m 9-11",
+        "value MAX 1-1, function f 2-6, function f.inner 5-5, class A 7-11, value A.K 8-8, method A.m 9-11",
     ),
     "a.js": (
         (b"export const f = (a) => {\n  return a\n};\nexport default class K extends M {\n  x = 1;\n  get m() {}\n}\n"
@@ -42,7 +42,7 @@ SOURCES = {
     "a.rs": (
         (b"#[derive(Debug)]\n#[serde]\npub struct P<T> { x: T }\nimpl<T> Display for P<T> {\n    #[inline]\n    fn fmt(&self) {}\n}\n"
         b"mod m {\n    pub const C: u8 = 1;\n}\ntrait T { fn a(&self); }\n"),
-        "struct P 1-3, function P.fmt 5-6, module m 8-10, value m.C 9-9, trait T 11-11, function T.a 11-11",
+        "struct P 1-3, method P.fmt 5-6, module m 8-10, value m.C 9-9, trait T 11-11, method T.a 11-11",
     ),
     "A.java": (
         (b"package p;\n@Ann\npublic class A {\n  int x = 1;\n  A() {}\n  @Override\n  public void m(int a) { int q = 1; }\n"
@@ -99,7 +99,14 @@ def test_languages_are_told_by_the_name_of_the_file():
     assert language_of("src/A.PY") == "python"
     assert language_of("x.tsx") == "typescript"
     assert language_of("Makefile") == ""
-    assert {row.name for row in LANGUAGES.values()} == {"python", "javascript", "typescript", "go", "rust", "java"}
+    assert {row.name for row in language_rows().values()} == {
+        "python",
+        "javascript",
+        "typescript",
+        "go",
+        "rust",
+        "java",
+    }
 
 
 @pytest.mark.slow
@@ -127,7 +134,7 @@ def test_a_hostile_file_takes_bounded_time(path, data):
 
 @pytest.mark.slow
 @settings(deadline=None, max_examples=60)
-@given(st.sampled_from(sorted(LANGUAGES)), st.binary(max_size=400))
+@given(st.sampled_from(sorted(language_rows())), st.binary(max_size=400))
 def test_any_bytes_are_looked_at_without_an_error(extension, data):
     for one in symbols_of(f"x{extension}", data).found:
         assert 0 <= one.start_byte <= one.end_byte <= len(data)

@@ -1,0 +1,1 @@
+"""Facts of source files: syntax trees to definitions, imports and references."""

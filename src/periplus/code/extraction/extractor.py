@@ -1,0 +1,744 @@
+"""The facts of a source file from its syntax tree.
+
+The tree is walked once, in the order of the file, with a stack of nodes (no recursion: files may nest deeply). Rows of the table of
+languages (`code.languages`) say what a node means. Names are looked up when the walk is over, since a name may be used before its
+binding; what the file alone decides is decided here, the rest is left to `code.resolution`.
+
+An expression such as ``a.b(c).d`` is a *spine*: its root ``a`` and the steps ``b``, ``()``, ``d``; each name of it is a reference whose
+target is the root with the steps up to it. A local variable whose class is known from its value or its annotation is replaced by that
+expression, so that ``x = Store(); x.load()`` refers to ``Store().load``.
+"""
+
+from __future__ import annotations
+
+__all__ = ["PARSE_S_MAX", "REFERENCES_MAX", "SYMBOLS_MAX", "TookTooLong", "extract"]
+
+import re
+import time
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from periplus.code.extraction.grammar import Grammar
+from periplus.code.extraction.scopes import Chain, Found, Names, Scope
+from periplus.code.languages.table import Bind, Naming, Place
+from periplus.code.model import CALL, ROLES, Attribute, Definition, Facts, Import, Role, Target, definition_rows
+
+if TYPE_CHECKING:
+    import tree_sitter
+
+SYMBOLS_MAX: Final = 50_000
+REFERENCES_MAX: Final = 400_000
+PARSE_S_MAX: Final = 3.0
+_NAME_BYTES_MAX: Final = 300
+_DEPTH_MAX: Final = 100
+_STEPS_MAX: Final = 12
+_NODES_PER_LOOK: Final = 8_192
+_GAP_BYTES_MAX: Final = 4_096
+_LINE_BREAK: Final = re.compile(rb"\n")
+_CALLED: Final = (CALL,)
+_ROLE_NUMBERS: Final = {role: number for number, role in enumerate(ROLES)}
+
+Action: TypeAlias = "Callable[[_Walk, tree_sitter.Node, object], None]"
+
+
+class TookTooLong(Exception):  # noqa: N818 - an event between two functions, no error of its own
+    """The limit of time or nodes is reached."""
+
+
+class _Wrapped(NamedTuple):
+    """A node to visit that ``whole`` wraps; ``first`` is the beginning of what belongs to it, if it is not itself."""
+
+    node: tree_sitter.Node
+    whole: tree_sitter.Node
+    first: tree_sitter.Node | None
+
+
+class _Link(NamedTuple):
+    """One name of an expression, and the steps after it: calls and elements."""
+
+    name: str
+    byte: int
+    suffix: tuple[str, ...]
+
+
+class _Spine(NamedTuple):
+    """An expression: what it begins with (None for a value of unknown class), its names, and the nodes in it that are expressions of
+    their own. ``is_named`` where the first of the names is the root itself.
+    """
+
+    root: Chain | None
+    links: list[_Link]
+    others: list[tree_sitter.Node]
+    is_named: bool = False
+
+
+class _Draft:
+    """A definition whose lines, parent and ordinal are not known yet."""
+
+    __slots__ = ("body", "doc", "end", "end_line", "head", "is_exported", "is_test", "kind", "name", "name_byte", "parent", "qualified",
+                 "start", "start_line")  # fmt: skip
+
+    def __init__(self, name: str, qualified: str, kind: str, parent: int, name_byte: int) -> None:
+        self.name = name
+        self.qualified = qualified
+        self.kind = kind
+        self.parent = parent
+        self.name_byte = name_byte
+        self.start = self.end = self.start_line = self.end_line = self.head = self.body = 0
+        self.doc = -1
+        self.is_exported = True
+        self.is_test = False
+
+
+def extract(grammar: Grammar, root: tree_sitter.Node, data: bytes, deadline: float) -> Facts:
+    """Return the facts of the file ``data`` with the syntax tree ``root``. Raises TookTooLong after ``deadline`` (monotonic)."""
+    walk = _Walk(grammar, data, deadline)
+    walk.run(root)
+    return walk.facts(has_errors=root.has_error)
+
+
+class _Walk:
+    """One walk over a tree; the methods without an underscore are what the functions of rows call (`languages.table.Extraction`)."""
+
+    def __init__(self, grammar: Grammar, data: bytes, deadline: float) -> None:
+        self.data = data
+        self._grammar = grammar
+        self._row = grammar.row
+        self._deadline = deadline
+        self._stack: list[tree_sitter.Node | Scope | _Wrapped] = []
+        self._scope = Scope(None)
+        self._drafts: list[_Draft] = []
+        self._imports: list[Import] = []
+        self._references: list[tuple[int, int, Scope, int, Chain]] = []
+        self._types: dict[int, tuple[Scope, Chain]] = {}
+        self._bases: dict[int, tuple[Scope, list[Chain]]] = {}
+        self._attributes: list[tuple[int, str, Scope, Chain]] = []
+        self._exports: dict[str, str] = {}
+        self._package = ""
+        self._leading: tuple[tree_sitter.Node, int] | None = None
+        self._comment = (-1, -1)
+
+    # -- the walk ------------------------------------------------------------------------------------------------------
+
+    def run(self, root: tree_sitter.Node) -> None:
+        stack = self._stack
+        stack.append(root)
+        actions = self._grammar.actions
+        handlers = _HANDLERS
+        looks = 0
+        while stack:
+            node = stack.pop()
+            looks += 1
+            if looks % _NODES_PER_LOOK == 0 and time.monotonic() > self._deadline:
+                raise TookTooLong
+            if isinstance(node, Scope):
+                self._scope = node  # the scope around, put there when the inner one began
+                continue
+            if isinstance(node, _Wrapped):
+                self._wrapped(node)
+                continue
+            action = actions[node.kind_id]
+            if action is None:
+                stack += node.named_children[::-1]
+            else:
+                handlers[action[0]](self, node, action[1])
+
+    def _wrapped(self, item: _Wrapped) -> None:
+        action = self._grammar.actions[item.node.kind_id]
+        if action is not None and action[0] == "define" and isinstance(action[1], Naming):
+            self._define(item.node, action[1], item.whole, item.first)
+        elif action is not None and action[0] == "wrap":
+            self._wrap(item.node, None, item.whole, item.first)
+        elif action is None:
+            self._stack += item.node.named_children[::-1]
+        else:
+            _HANDLERS[action[0]](self, item.node, action[1])
+
+    def _wrap(
+        self,
+        node: tree_sitter.Node,
+        _: object,
+        whole: tree_sitter.Node | None = None,
+        first: tree_sitter.Node | None = None,
+    ) -> None:
+        if whole is None:
+            whole, first = node, self._leading_of(node)
+        items: list[tree_sitter.Node | Scope | _Wrapped] = []
+        leading = self._row.leading
+        for child in node.named_children:
+            if child.type in leading:
+                first = first or child
+                items.append(child)
+            else:
+                items.append(_Wrapped(child, whole, first))
+        self._stack += items[::-1]
+
+    def _lead(self, node: tree_sitter.Node, _: object) -> None:
+        first = self._leading_of(node)
+        self._leading = (first or node, node.end_byte)
+        self._stack += node.named_children[::-1]
+
+    def _leading_of(self, node: tree_sitter.Node) -> tree_sitter.Node | None:
+        """Return the first of the attributes directly before ``node``."""
+        if self._leading is None:
+            return None
+        first, end = self._leading
+        start = node.start_byte
+        if start < end or start - end > _GAP_BYTES_MAX or self.data[end:start].strip():
+            return None
+        return first
+
+    def _note_comment(self, node: tree_sitter.Node, _: object) -> None:
+        start, end = node.start_byte, node.end_byte
+        before, last = self._comment
+        if (
+            last >= 0
+            and last <= start
+            and self.data.count(b"\n", last, start) <= 1
+            and not self.data[last:start].strip()
+        ):
+            start = before
+        self._comment = (start, end)
+
+    def _skip(self, node: tree_sitter.Node, _: object) -> None:
+        """Visit nothing below ``node``."""
+
+    def _enter(self, node: tree_sitter.Node, places: object) -> None:
+        assert isinstance(places, tuple)
+        self.visit(*(_child(node, place) for place in places))
+
+    def _special(self, node: tree_sitter.Node, handler: object) -> None:
+        assert callable(handler)
+        handler(self, node)
+
+    # -- scopes and definitions ------------------------------------------------------------------------------------------
+
+    def _open(self, node: tree_sitter.Node, is_function: object) -> None:
+        self._push_scope(Scope(self._scope, is_function=bool(is_function)))
+        self._stack += node.named_children[::-1]
+
+    def _push_scope(self, scope: Scope) -> None:
+        self._stack.append(self._scope)
+        self._scope = scope
+
+    def _define_plain(self, node: tree_sitter.Node, naming: object) -> None:
+        assert isinstance(naming, Naming)
+        self._define(node, naming, None, None)
+
+    def _define(
+        self, node: tree_sitter.Node, naming: Naming, whole: tree_sitter.Node | None, first: tree_sitter.Node | None
+    ) -> None:
+        scope = self._scope
+        named = None if scope.depth >= _DEPTH_MAX or len(self._drafts) >= SYMBOLS_MAX else self._name_of(node, naming)
+        is_function = node.type in self._row.functions
+        if named is None:
+            if is_function:
+                self._push_scope(Scope(scope, is_function=True))
+            self._bind_loose(node, naming)
+            return
+        parts, name_node = named
+        children = [child for child in node.named_children if child.id != name_node.id]
+        if naming.is_outer and scope.is_function:
+            self.bind(parts[-1], _child(node, naming.value), _child(node, naming.type))
+            self._stack += children[::-1]
+            return
+        qualified = ".".join((scope.prefix, *parts) if scope.prefix else parts)
+        inner = Scope(scope, is_function=is_function, prefix=qualified)
+        if naming.kind:
+            inner = self._draft(node, naming, (qualified, parts[-1], name_node), inner, (whole, first))
+        else:  # an ``impl``: members of a type that is defined elsewhere
+            inner.instance = Chain(parts[-1], (CALL,))
+            inner.is_class = True
+        self._push_scope(inner)
+        bases: list[tree_sitter.Node] = []
+        for place in naming.bases:
+            base = _child(node, place)
+            if base is not None:
+                bases.append(base)
+                self._extend(base, inner.owner)
+        seen = {base.id for base in bases}
+        self._stack += [child for child in children if child.id not in seen][::-1]
+
+    def _bind_loose(self, node: tree_sitter.Node, naming: Naming) -> None:
+        """Visit a node of a defining kind without a plain name: ``a, b = f()``, ``const {x} = y``."""
+        pattern = (
+            _child(node, naming.fields[-1]) if "/" not in naming.fields[-1] and "~" not in naming.fields[-1] else None
+        )
+        if pattern is None or not naming.is_outer:
+            self._stack += node.named_children[::-1]
+            return
+        self._stack += [child for child in node.named_children if child.id != pattern.id][::-1]
+        self._bind_to(pattern, _child(node, naming.value), _child(node, naming.type))
+
+    def _draft(
+        self,
+        node: tree_sitter.Node,
+        naming: Naming,
+        names: tuple[str, str, tree_sitter.Node],
+        inner: Scope,
+        outside: tuple[tree_sitter.Node | None, tree_sitter.Node | None],
+    ) -> Scope:
+        qualified, name, name_node = names
+        whole, first = outside
+        scope = self._scope
+        index = len(self._drafts)
+        kind = "method" if naming.kind == "function" and scope.is_class else naming.kind
+        draft = _Draft(name, qualified, kind, scope.owner, name_node.start_byte)
+        whole = whole or node
+        start = first or self._leading_of(whole) or whole
+        draft.start, draft.end = start.start_byte, whole.end_byte
+        draft.start_line, draft.end_line = start.start_point[0] + 1, _last_line(start, whole)
+        self._describe(draft, node)
+        self._drafts.append(draft)
+        if scope.prefix + "." + name == qualified or qualified == name:
+            scope.bind_symbol(name, index)
+        inner.owner = index
+        inner.is_class = naming.is_class
+        if naming.is_class:
+            inner.instance = Chain(index, (), "t")
+        declared = _child(node, naming.type)
+        if (declared is not None and (found := self._type_chain(declared)) is not None) or (
+            (value := _child(node, naming.value)) is not None and (found := self._chain(value)) is not None
+        ):
+            self._types[index] = (scope, found)
+        return inner
+
+    def _describe(self, draft: _Draft, node: tree_sitter.Node) -> None:
+        """Find signature and doc, and whether others see the definition."""
+        row = self._row
+        body = node.child_by_field_name("body")
+        draft.head = node.start_byte
+        draft.body = body.start_byte if body is not None else node.end_byte
+        doc = row.doc(self, node) if row.doc is not None else None
+        if doc is not None:
+            draft.doc = doc.start_byte
+        elif self._comment[1] >= 0:
+            start, end = self._comment
+            between = self.data[end : draft.start] if end <= draft.start <= end + _GAP_BYTES_MAX else b"x"
+            if between.count(b"\n") <= 1 and not between.strip():
+                draft.doc = start
+        if row.is_exported is not None:
+            draft.is_exported = row.is_exported(self, node, draft.name)
+        if row.is_test is not None:
+            decorations = self.data[draft.start : node.start_byte][:_GAP_BYTES_MAX]
+            draft.is_test = row.is_test(draft.name, draft.kind, decorations.decode("utf-8", "replace"))
+
+    def _name_of(self, node: tree_sitter.Node, naming: Naming) -> tuple[list[str], tree_sitter.Node] | None:
+        """Return the parts of the name that ``node`` defines, and the node of the last; None where it is no name."""
+        parts: list[str] = []
+        last: tree_sitter.Node | None = None
+        for step in naming.fields:
+            at: tree_sitter.Node | None = node
+            for field in step.split("/"):
+                at = _descend(at, field) if at is not None else None
+            if at is None or at.type in naming.not_names:
+                if step == naming.fields[-1]:
+                    return None
+                continue
+            text = self.text(at).strip("\"'`")
+            if text:
+                parts.append(text)
+                last = at
+        return (parts, last) if parts and last is not None else None
+
+    def _extend(self, node: tree_sitter.Node, owner: int) -> None:
+        """Note the classes in ``node`` as the bases of the definition ``owner``."""
+        bases = self._grammar.base_nodes(node)
+        known = {base.id for base in bases}
+        if node.id not in known:
+            self._stack += [child for child in node.named_children[::-1] if child.id not in known]
+        for base in bases:
+            found = self._type_chain(base, is_instance=False)
+            if found is not None and owner >= 0 and not found.root_kind:
+                self._bases.setdefault(owner, (self._scope, []))[1].append(found)
+            bare = self._bare_type(base)
+            if bare.id != base.id:
+                self._stack += [child for child in base.named_children[::-1] if child.id != bare.id]
+            if self._grammar.is_spine(bare):
+                self._spine(bare, "extends")
+
+    # -- bindings ------------------------------------------------------------------------------------------------------
+
+    def _bind_fields(self, node: tree_sitter.Node, binds: object) -> None:
+        assert isinstance(binds, tuple)
+        bound: set[int] = set()
+        for bind in binds:
+            assert isinstance(bind, Bind)
+            pattern = _child(node, bind.pattern)
+            if pattern is not None:
+                bound.add(pattern.id)
+        self._stack += [child for child in node.named_children[::-1] if child.id not in bound]
+        for bind in binds:
+            pattern = _child(node, bind.pattern)
+            if pattern is not None:
+                self._bind_to(pattern, _child(node, bind.value), _child(node, bind.type))
+
+    def _bind_to(
+        self, pattern: tree_sitter.Node, value: tree_sitter.Node | None, declared: tree_sitter.Node | None
+    ) -> None:
+        """Bind ``pattern``: one name with the class that its value or declaration tells, a member of the instance, or all names in it."""
+        if pattern.kind_id in self._grammar.name_ids:
+            self.bind(self.text(pattern), value, declared)
+            return
+        if self._grammar.is_spine(pattern):
+            self._note_attribute(self._chain(pattern), value, declared)
+            self.visit(pattern)
+            return
+        self.bind_pattern(pattern)
+
+    def _note_attribute(
+        self, chain: Chain | None, value: tree_sitter.Node | None, declared: tree_sitter.Node | None
+    ) -> None:
+        """Note what ``self.name = value`` tells of the instances of the class around."""
+        owner = self._scope.class_owner()
+        if chain is None or owner < 0 or len(chain.steps) != 1 or not self._is_instance(chain):
+            return
+        found = (
+            self._type_chain(declared) if declared is not None else self._chain(value) if value is not None else None
+        )
+        if found is not None:
+            self._attributes.append((owner, chain.steps[0], self._scope, found))
+
+    def _is_instance(self, chain: Chain) -> bool:
+        if chain.root_kind == "t":
+            return True
+        if not isinstance(chain.root, str):
+            return False
+        found = self._scope.lookup(chain.root, with_classes=False)
+        return isinstance(found, Chain) and found.root_kind == "t" and not found.steps
+
+    def _parameters(self, node: tree_sitter.Node, _: object) -> None:
+        actions = self._grammar.actions
+        for child in node.named_children:
+            action = actions[child.kind_id]
+            if action is not None and action[0] in ("bind", "special", "define", "lead", "comment"):
+                _HANDLERS[action[0]](self, child, action[1])
+            else:
+                self.bind_pattern(child)
+
+    # -- expressions ---------------------------------------------------------------------------------------------------
+
+    def _name(self, node: tree_sitter.Node, _: object) -> None:
+        self._refer(
+            node.start_byte, 0, Chain(self.data[node.start_byte : node.end_byte].decode("utf-8", "replace"), ())
+        )
+
+    def _self(self, node: tree_sitter.Node, _: object) -> None:
+        """Visit nothing: the bare instance is no reference."""
+
+    def _refer(self, byte: int, role: int, chain: Chain) -> None:
+        if len(self._references) < REFERENCES_MAX:
+            self._references.append((byte, self._scope.owner, self._scope, role, chain))
+
+    def _access(self, node: tree_sitter.Node, _: object) -> None:
+        self._spine(node, "reference")
+
+    def _spine(self, node: tree_sitter.Node, role: Role) -> None:
+        """Note a reference for each name of the expression ``node``; the other parts of it are visited."""
+        spine = self._unwind(node)
+        if spine.others:
+            self._stack += spine.others[::-1]
+        root, links = spine.root, spine.links
+        if root is not None and root.root_kind in ("l", "n"):
+            return
+        steps: tuple[str, ...] = ()
+        last = len(links) - 1
+        for at, link in enumerate(links):
+            number = 1 if link.suffix[:1] == _CALLED else _ROLE_NUMBERS[role] if at == last else 0
+            if at == 0 and spine.is_named:
+                assert root is not None
+                chain = root
+            elif root is None or len(steps) >= _STEPS_MAX:
+                chain = Chain("", (link.name,), "?")
+            else:
+                steps = (*steps, link.name)
+                chain = Chain(root.root, steps, root.root_kind)
+            self._refer(link.byte, number, chain)
+            steps += link.suffix
+
+    def _unwind(self, node: tree_sitter.Node) -> _Spine:
+        """Take the expression ``node`` apart."""
+        grammar = self._grammar
+        links: list[_Link] = []
+        others: list[tree_sitter.Node] = []
+        suffix: tuple[str, ...] = ()
+        at: tree_sitter.Node | None = node
+        while at is not None:
+            access = grammar.accesses.get(at.kind_id)
+            if access is None:
+                inside = grammar.transparent.get(at.kind_id)
+                if inside is None:
+                    break
+                at = _child(at, inside)
+                continue
+            reached, name = _child(at, access.object), _child(at, access.name)
+            keep = (reached.id if reached is not None else 0, name.id if name is not None else 0)
+            others += [child for child in at.named_children[::-1] if child.id not in keep]
+            if access.step:
+                suffix = (access.step, *suffix)
+            if name is not None and reached is not None:
+                links.append(_Link(self.text(name), name.start_byte, suffix))
+                suffix = ()
+            at = reached if reached is not None else name
+        others.reverse()
+        if at is None:
+            links.reverse()
+            return _Spine(None, links, others)
+        return self._rooted(at, links, others, suffix)
+
+    def _rooted(
+        self, at: tree_sitter.Node, links: list[_Link], others: list[tree_sitter.Node], suffix: tuple[str, ...]
+    ) -> _Spine:
+        """Return the expression with the names ``links`` (from the last to the first) and the root ``at``."""
+        grammar = self._grammar
+        kind = at.kind_id
+        root: Chain | None = None
+        if kind in grammar.name_ids or kind in grammar.self_ids or kind in grammar.super_ids:
+            text = self.text(at)
+            if kind in grammar.self_ids or text in grammar.self_names:
+                root = self._scope.instance
+            elif kind in grammar.super_ids or text in grammar.super_names:
+                owner = self._scope.class_owner()
+                root = Chain(owner, (), "u") if owner >= 0 else None
+            else:
+                links.append(_Link(text, at.start_byte, suffix))
+                links.reverse()
+                return _Spine(Chain(text, ()), links, others, is_named=True)
+        else:
+            others.append(at)
+            if kind in grammar.null_ids:
+                root = Chain("", (), "n")
+            elif kind in grammar.literal_ids:
+                root = Chain("", (), "l")
+        links.reverse()
+        return _Spine(root, links, others)
+
+    def _chain(self, node: tree_sitter.Node) -> Chain | None:
+        """Return what the expression ``node`` names, None where that is not known."""
+        if not self._grammar.is_spine(node):
+            return None
+        spine = self._unwind(node)
+        root = spine.root
+        if root is None or root.root_kind in ("l", "n"):
+            return root if not spine.links else None
+        steps: tuple[str, ...] = root.steps
+        for at, link in enumerate(spine.links):
+            steps = (*steps, *link.suffix) if at == 0 and spine.is_named else (*steps, link.name, *link.suffix)
+        return Chain(root.root, steps, root.root_kind) if len(steps) <= _STEPS_MAX else None
+
+    def _bare_type(self, node: tree_sitter.Node) -> tree_sitter.Node:
+        """Return the node of the name of the type that ``node`` writes."""
+        wrappers = self._grammar.type_wrappers
+        for _ in range(_STEPS_MAX):
+            place = wrappers.get(node.kind_id)
+            inner = _child(node, place) if place is not None else None
+            if inner is None:
+                break
+            node = inner
+        return node
+
+    def _type_chain(self, node: tree_sitter.Node, *, is_instance: bool = True) -> Chain | None:
+        """Return the target of an instance of the type that ``node`` writes (of the type itself without ``is_instance``)."""
+        found = self._chain(self._bare_type(node))
+        if found is None or found.root_kind == "l":
+            return found
+        return found.then((CALL,)) if is_instance else found
+
+    # -- what the functions of rows call -----------------------------------------------------------------------------------
+
+    def text(self, node: tree_sitter.Node) -> str:
+        start = node.start_byte
+        return self.data[start : min(node.end_byte, start + _NAME_BYTES_MAX)].decode("utf-8", "replace")
+
+    def visit(self, *nodes: tree_sitter.Node | None) -> None:
+        self._stack += [node for node in nodes[::-1] if node is not None]
+
+    def bind(self, name: str, value: tree_sitter.Node | None = None, type_: tree_sitter.Node | None = None) -> None:
+        chain = self._type_chain(type_) if type_ is not None else None
+        if chain is None and value is not None:
+            chain = self._chain(value)
+        self._scope.bind_local(name, chain)
+
+    def bind_pattern(self, pattern: tree_sitter.Node) -> None:
+        grammar = self._grammar
+        waiting = [pattern]
+        while waiting:
+            node = waiting.pop()
+            if node.kind_id in grammar.name_ids:
+                self._scope.bind_local(self.text(node), None)
+                continue
+            action = grammar.actions[node.kind_id]
+            if action is None:
+                waiting += node.named_children
+            elif action[0] == "bind":
+                self._bind_fields(node, action[1])
+            else:
+                self._stack.append(node)
+
+    def bind_instance(self, name: str, *, is_class: bool = False) -> None:
+        owner = self._scope.class_owner()
+        if owner < 0 and self._scope.instance is not None:
+            self._scope.names[name] = self._scope.instance
+        else:
+            self._scope.names[name] = Chain(owner, (), "s" if is_class else "t") if owner >= 0 else None
+
+    def unbind(self, name: str) -> None:
+        self._scope.unbound.add(name)
+
+    def add_import(
+        self, node: tree_sitter.Node, module: str, name: str = "", local: str = "", *, is_reexport: bool = False
+    ) -> None:
+        index = len(self._imports)
+        scope = self._scope
+        self._imports.append(Import(module, name, local, node.start_point[0] + 1, not scope.is_function, is_reexport))
+        if local:
+            scope.bind_import(local, index)
+        if name == "*":
+            return
+        self._references.append((node.start_byte, scope.owner, scope, _ROLE_NUMBERS["import"], Chain(index, (), "i")))
+
+    def add_export(self, name: str, local: str) -> None:
+        self._exports[name] = local
+
+    def add_package(self, name: str) -> None:
+        self._package = name
+
+    def define(
+        self,
+        node: tree_sitter.Node,
+        name: tree_sitter.Node,
+        kind: str,
+        *,
+        text: str = "",
+        body: tree_sitter.Node | None = None,
+    ) -> None:
+        scope = self._scope
+        said = text or self.text(name)
+        if len(self._drafts) < SYMBOLS_MAX and scope.depth < _DEPTH_MAX:
+            qualified = f"{scope.prefix}.{said}" if scope.prefix else said
+            inner = Scope(scope, is_function=kind != "module", prefix=qualified)
+            inner = self._draft(node, Naming(kind), (qualified, said, name), inner, (None, None))
+            self._push_scope(inner)
+        self.visit(body)
+
+    @property
+    def is_in_function(self) -> bool:
+        return self._scope.is_function
+
+    @property
+    def is_method(self) -> bool:
+        outer = self._scope.outer
+        return self._scope.is_function and outer is not None and outer.is_class
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def facts(self, *, has_errors: bool) -> Facts:
+        """Return what was found, with every name looked up as far as the file decides."""
+        starts = [0, *(match.end() for match in _LINE_BREAK.finditer(self.data))]
+        definitions = self._definitions(starts)
+        names = Names(self._row, self._imports)
+        targets: dict[Found, int] = {}
+        rows: list[tuple[int, int, int]] = []
+        self._references.sort(key=_by_byte)
+        for byte, owner, scope, role, chain in self._references:
+            found = names.target(scope, chain)
+            if found is not None:
+                number = targets.setdefault(found, len(targets))
+                rows.append((bisect_right(starts, byte), owner + 1, number << 2 | role))
+        places: list[int] = []
+        line = owner = 0
+        for row in dict.fromkeys(rows):
+            places += (row[0] - line, row[1] - owner, row[2])
+            line, owner = row[0], row[1]
+        types = {
+            index: _as_target(found)
+            for index, (scope, chain) in self._types.items()
+            if (found := names.value(scope, chain)) is not None
+        }
+        bases = {
+            index: tuple(_as_target(found) for chain in chains if (found := names.value(scope, chain)) is not None)
+            for index, (scope, chains) in self._bases.items()
+        }
+        attributes = [
+            Attribute(owner, name, _as_target(found))
+            for owner, name, scope, chain in self._attributes
+            if (found := names.value(scope, chain)) is not None
+        ]
+        return Facts(
+            self._row.name, *definition_rows(definitions), tuple(self._imports), tuple(_as_target(key) for key in targets), tuple(places),
+            types, bases, tuple(attributes), self._exports, self._package, has_errors,
+        )  # fmt: skip
+
+    def _definitions(self, starts: list[int]) -> list[Definition]:
+        found: list[Definition] = []
+        known: dict[str, int] = {}
+        for index, draft in enumerate(self._drafts):
+            parent = draft.parent
+            if parent < 0 and (outer := draft.qualified.rpartition(".")[0]):
+                parent = known.get(outer, -1)
+            known.setdefault(draft.qualified, index)
+            line = bisect_right(starts, draft.name_byte)
+            found.append(
+                Definition(
+                    draft.name, draft.qualified, draft.kind, parent, draft.start_line, draft.end_line, draft.start, draft.end, line,
+                    draft.name_byte - starts[line - 1], draft.head, draft.body, draft.doc, draft.is_exported, draft.is_test,
+                )
+            )  # fmt: skip
+        return found
+
+
+def _as_target(found: Found) -> Target:
+    root, value, steps = found
+    assert root != "l"  # values of the language itself are left out before
+    return Target(root, value, steps)
+
+
+def _by_byte(reference: tuple[int, int, Scope, int, Chain]) -> int:
+    return reference[0]
+
+
+def _child(node: tree_sitter.Node, place: Place) -> tree_sitter.Node | None:
+    """Return the child at ``place``; None for an empty place or an absent child."""
+    if isinstance(place, str):
+        return node.child_by_field_name(place) if place else None
+    children = node.named_children
+    return children[place] if -len(children) <= place < len(children) else None
+
+
+def _descend(node: tree_sitter.Node, field: str) -> tree_sitter.Node | None:
+    """Return the child in ``field`` or, for ``~a|b``, the first node below of type a or b."""
+    if not field.startswith("~"):
+        return _child(node, int(field) if field.lstrip("-").isdigit() else field)
+    types = field[1:].split("|")
+    waiting = [node]
+    while waiting:
+        at = waiting.pop()
+        if at.type in types:
+            return at
+        waiting += reversed(at.named_children)
+    return None
+
+
+def _last_line(start: tree_sitter.Node, whole: tree_sitter.Node) -> int:
+    end_row, end_column = whole.end_point
+    if end_column == 0 and end_row > start.start_point[0]:
+        end_row -= 1  # it ends with the line break of its last line
+    return end_row + 1
+
+
+_HANDLERS: Final[dict[str, Callable[[_Walk, tree_sitter.Node, object], None]]] = {
+    "access": _Walk._access,  # noqa: SLF001 - the class of this module
+    "bind": _Walk._bind_fields,  # noqa: SLF001
+    "comment": _Walk._note_comment,  # noqa: SLF001
+    "define": _Walk._define_plain,  # noqa: SLF001
+    "enter": _Walk._enter,  # noqa: SLF001
+    "lead": _Walk._lead,  # noqa: SLF001
+    "name": _Walk._name,  # noqa: SLF001
+    "open": _Walk._open,  # noqa: SLF001
+    "parameters": _Walk._parameters,  # noqa: SLF001
+    "self": _Walk._self,  # noqa: SLF001
+    "skip": _Walk._skip,  # noqa: SLF001
+    "special": _Walk._special,  # noqa: SLF001
+    "wrap": _Walk._wrap,  # noqa: SLF001
+}

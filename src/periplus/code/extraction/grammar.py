@@ -1,0 +1,131 @@
+"""A row of the table of languages, joined to its grammar: what to do at each node, by the number of its type."""
+
+from __future__ import annotations
+
+__all__ = ["Grammar", "NoParser", "grammar_of"]
+
+import importlib
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from periplus.code.languages.table import Access, Language, Place
+
+if TYPE_CHECKING:
+    import tree_sitter
+
+
+_Value = TypeVar("_Value")
+
+
+class _Actions(dict[int, "tuple[str, object] | None"]):
+    """Actions by the number of a node's type; None for those without one."""
+
+    def __missing__(self, number: int) -> None:
+        self[number] = None
+
+
+class NoParser(Exception):  # noqa: N818 - says what is missing; callers turn it into a state of the file
+    """The parser of a language is not installed."""
+
+
+class Grammar:
+    """Numbers of node types instead of their names, so that a look at a node is one look into a dictionary."""
+
+    def __init__(self, row: Language, language: tree_sitter.Language) -> None:
+        import tree_sitter
+
+        self.row = row
+        self.language = language
+        self.parser = tree_sitter.Parser(language)
+        numbers: dict[str, list[int]] = {}
+        for number in range(language.node_kind_count):
+            if language.node_kind_is_named(number) and (kind := language.node_kind_for_id(number)):
+                numbers.setdefault(kind, []).append(number)
+        self._numbers = numbers
+        self.version = f"{row.module}-{language.abi_version}-{'.'.join(map(str, language.semantic_version or ()))}"
+        self.accesses: dict[int, Access] = self._by_number(row.accesses)
+        self.transparent: dict[int, Place] = self._by_number(row.transparent)
+        self.type_wrappers: dict[int, Place] = self._by_number(row.type_wrappers)
+        self.name_ids = self._ids(row.names)
+        self.literal_ids = self._ids(row.literals)
+        self.null_ids = self._ids(row.nulls)
+        self.self_ids = self._ids(row.selves)
+        self.super_ids = self._ids(row.supers)
+        self.self_names = row.selves
+        self.super_names = row.supers
+        self.actions: _Actions = _Actions()
+        self._fill()
+
+    def is_spine(self, node: tree_sitter.Node) -> bool:
+        """Return True for a name, a member, a call, the instance, or a literal."""
+        kind = node.kind_id
+        return (
+            kind in self.name_ids or kind in self.accesses or kind in self.transparent or kind in self.self_ids
+            or kind in self.super_ids or kind in self.literal_ids or kind in self.null_ids
+        )  # fmt: skip
+
+    def base_nodes(self, node: tree_sitter.Node) -> list[tree_sitter.Node]:
+        """Return the nodes of the types in a list of base classes."""
+        found: list[tree_sitter.Node] = []
+        waiting = [node]
+        while waiting:
+            at = waiting.pop()
+            if self.is_spine(at) or at.kind_id in self.type_wrappers:
+                found.append(at)
+            elif at.type not in self.row.enters:
+                waiting += at.named_children[::-1]
+        return found
+
+    def _fill(self) -> None:
+        """Set the action of each type of node; a later line wins over an earlier one."""
+        row = self.row
+        self._set(row.names, "name")
+        self._set(row.selves | row.supers, "self")
+        self._set(row.comments, "comment")
+        self._set(row.skips, "skip")
+        self._set(row.accesses, "access")
+        for kind in row.functions | row.scopes:
+            self._set((kind,), "open", kind in row.functions)
+        self._set(row.parameters, "parameters")
+        self._set(row.leading, "lead")
+        self._set(row.wrappers, "wrap")
+        for table, action in (
+            (row.enters, "enter"),
+            (row.binds, "bind"),
+            (row.definitions, "define"),
+            (row.special, "special"),
+        ):
+            for kind, argument in table.items():
+                self._set((kind,), action, argument)
+
+    def _set(self, kinds: Iterable[str], action: str, argument: object = None) -> None:
+        for kind in kinds:
+            for number in self._numbers.get(kind, ()):
+                self.actions[number] = (action, argument)
+
+    def _ids(self, kinds: Iterable[str]) -> frozenset[int]:
+        return frozenset(number for kind in kinds for number in self._numbers.get(kind, ()))
+
+    def _by_number(self, table: Mapping[str, _Value]) -> dict[int, _Value]:
+        return {number: value for kind, value in table.items() for number in self._numbers.get(kind, ())}
+
+
+_KNOWN: Final[dict[tuple[str, str, str], Grammar]] = {}
+
+
+def grammar_of(row: Language) -> Grammar:
+    """Return the grammar of ``row``. Raises NoParser where its wheel is not installed."""
+    key = (row.name, row.module, row.entry)
+    if key not in _KNOWN:
+        _KNOWN[key] = _load(row)
+    return _KNOWN[key]
+
+
+def _load(row: Language) -> Grammar:
+    try:
+        import tree_sitter
+
+        module = importlib.import_module(row.module)
+    except ImportError as error:
+        raise NoParser(row.name) from error
+    return Grammar(row, tree_sitter.Language(getattr(module, row.entry)()))

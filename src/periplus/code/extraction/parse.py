@@ -1,0 +1,58 @@
+"""One file to its facts: reads nothing, raises nothing, within limits of size and time."""
+
+from __future__ import annotations
+
+__all__ = ["Parsed", "parse_source"]
+
+import time
+from typing import Final, NamedTuple
+
+from periplus.code.extraction.extractor import PARSE_S_MAX, TookTooLong, extract
+from periplus.code.extraction.grammar import NoParser, grammar_of
+from periplus.code.languages.registry import row_of
+from periplus.code.limits import NO_PARSERS, SOURCE_BYTES_MAX
+from periplus.code.model import Facts, ParseState
+
+_PIECE_BYTES: Final = 1 << 16
+_PROBED_BYTES: Final = 1 << 13
+
+
+class Parsed(NamedTuple):
+    """``facts`` of a file; ``why_not`` says why there are none, empty where the file was parsed."""
+
+    language: str
+    state: ParseState
+    facts: Facts | None = None
+    why_not: str = ""
+
+
+def parse_source(path: str, data: bytes, *, limit_s: float = PARSE_S_MAX) -> Parsed:
+    """Return the facts of ``data``, the contents of a file called ``path``. Raises nothing, whatever it holds."""
+    row = row_of(path)
+    if row is None:
+        return Parsed("", "unsupported", why_not="no language is known whose files are named so")
+    if len(data) > SOURCE_BYTES_MAX:
+        return Parsed(row.name, "too_large", why_not=f"it has over {SOURCE_BYTES_MAX:,} bytes")
+    if b"\0" in data[:_PROBED_BYTES]:
+        return Parsed(row.name, "not_text", why_not="it is no text")
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        return Parsed(row.name, "not_text", why_not=f"it is not UTF-8 (byte {error.start})")
+    deadline = time.monotonic() + limit_s
+    late = Parsed(row.name, "failed", why_not=f"parsing it took over {limit_s:g} s")
+    try:
+        grammar = grammar_of(row)
+        if len(data) <= _PIECE_BYTES:
+            tree = grammar.parser.parse(data)
+        else:
+            tree = grammar.parser.parse(
+                lambda at, _: data[at : at + _PIECE_BYTES],
+                progress_callback=lambda *_: time.monotonic() > deadline,
+            )
+        facts = extract(grammar, tree.root_node, data, deadline)
+    except NoParser:
+        return Parsed(row.name, "no_parser", why_not=NO_PARSERS)
+    except (ValueError, TookTooLong):  # ValueError: the parser's own for having been stopped
+        return late
+    return Parsed(row.name, "errors" if facts.has_errors else "parsed", facts)

@@ -1,0 +1,179 @@
+"""Scopes of names in one file, and the lookup of names in them. Pure."""
+
+from __future__ import annotations
+
+__all__ = ["Chain", "Found", "Names", "Scope"]
+
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from periplus.code.languages.table import Language
+from periplus.code.model import CALL, ELEMENT, Import
+
+_REPLACEMENTS_MAX: Final = 8
+_STEPS_MAX: Final = 12
+_BRANCHES_MAX: Final = 4
+
+ChainRoot: TypeAlias = Literal["", "s", "i", "f", "t", "u", "m", "?", "l", "n"]
+Root: TypeAlias = Literal["s", "i", "f", "t", "u", "m", "?", "l"]
+Found: TypeAlias = "tuple[Root, int | str, tuple[str, ...]]"
+
+
+class Chain(NamedTuple):
+    """An expression as it is written: a root and steps. The root is a name, or what ``root_kind`` says: the roots of `code.model`, ``l``
+    for a value of the language itself. ``n`` for none.
+    """
+
+    root: int | str
+    steps: tuple[str, ...]
+    root_kind: ChainRoot = ""
+
+    def then(self, steps: tuple[str, ...]) -> Chain:
+        return Chain(self.root, (*self.steps, *steps), self.root_kind)
+
+
+_NULL: Final = Chain("", (), "n")
+
+
+class Scope:
+    """One scope: what its names stand for. ``owner`` is the index of the definition around, ``instance`` what ``this`` stands for.
+
+    A name stands for the index of a definition, for an import (``~index``, below 0), for the expression of a local variable's value
+    (None: unknown). Definitions and imports win over local values; a second, different value makes a local variable unknown.
+    """
+
+    __slots__ = ("depth", "instance", "is_class", "is_function", "names", "outer", "owner", "prefix", "unbound")
+
+    def __init__(self, outer: Scope | None, *, is_function: bool = False, prefix: str = "") -> None:
+        self.outer = outer
+        self.names: dict[str, int | Chain | None] = {}
+        self.unbound: set[str] = set()
+        self.is_class = False
+        if outer is None:
+            self.depth = 0
+            self.owner = -1
+            self.instance: Chain | None = None
+            self.is_function = False
+            self.prefix = ""
+        else:
+            self.depth = outer.depth + 1 if prefix else outer.depth
+            self.owner = outer.owner
+            self.instance = outer.instance
+            self.is_function = is_function or outer.is_function
+            self.prefix = prefix or outer.prefix
+
+    def bind_symbol(self, name: str, index: int) -> None:
+        if not isinstance(self.names.get(name), int):
+            self.names[name] = index
+
+    def bind_import(self, name: str, index: int) -> None:
+        if not isinstance(self.names.get(name), int):
+            self.names[name] = ~index
+
+    def bind_local(self, name: str, value: Chain | None) -> None:
+        if name in self.unbound:
+            return
+        known = self.names.get(name, _NULL)
+        if known == _NULL:
+            self.names[name] = value
+        elif not isinstance(known, int) and value not in (known, _NULL):
+            self.names[name] = None
+
+    def class_owner(self) -> int:
+        """Return the index of the innermost class around, -1 for none."""
+        scope: Scope | None = self
+        while scope is not None:
+            if scope.is_class:
+                return scope.owner if scope.instance is not None and scope.instance.root_kind == "t" else -1
+            scope = scope.outer
+        return -1
+
+    def lookup(self, name: str, *, with_classes: bool) -> int | Chain | None | Unbound:
+        """Return what ``name`` stands for here; UNBOUND where no scope binds it. Names of a class are seen from its own body only, in
+        its methods too ``with_classes``.
+        """
+        scope: Scope | None = self
+        is_first = True
+        while scope is not None:
+            if (is_first or with_classes or not scope.is_class) and name in scope.names and name not in scope.unbound:
+                return scope.names[name]
+            is_first = False
+            scope = scope.outer
+        return UNBOUND
+
+
+class Unbound:
+    """The answer for a name that no scope binds."""
+
+
+UNBOUND: Final = Unbound()
+
+
+class Names:
+    """Looks names up and follows local variables to what their values name."""
+
+    def __init__(self, row: Language, imports: Sequence[Import]) -> None:
+        self._row = row
+        self._imports = imports
+        self._known: dict[tuple[int, Chain], Found | None] = {}
+        self._kept: list[Scope] = []  # so that no id of a scope is used twice
+
+    def target(self, scope: Scope, chain: Chain) -> Found | None:
+        """Return the target of a reference; None for a local name and for what is the language's own."""
+        key = (id(scope), chain)
+        if key in self._known:
+            return self._known[key]
+        self._kept.append(scope)
+        found = self._follow(scope, chain, _REPLACEMENTS_MAX)
+        if found is not None and found[0] == "l":
+            found = None
+        elif found is None and chain.steps:
+            last = next((step for step in reversed(chain.steps) if step not in (CALL, ELEMENT)), "")
+            found = ("?", "", (last,)) if last else None
+        self._known[key] = found
+        return found
+
+    def value(self, scope: Scope, chain: Chain) -> Found | None:
+        """Return the target of a value or a type; None where it is not known."""
+        found = self._follow(scope, chain, _REPLACEMENTS_MAX, is_value=True)
+        return found if found is not None and found[0] not in ("l", "?") else None
+
+    def _follow(self, scope: Scope, chain: Chain, left: int, *, is_value: bool = False) -> Found | None:
+        """Replace local names by their values until the root is a definition, an import or a free name. None for an unknown value and,
+        but where its value is wanted, for a local variable alone.
+        """
+        if chain.root_kind == "?":
+            return ("?", "", chain.steps)
+        if chain.root_kind == "n":
+            return None
+        if chain.root_kind:
+            return (chain.root_kind, chain.root, chain.steps)
+        name = str(chain.root)
+        found = scope.lookup(name, with_classes=self._row.has_implicit_this)
+        if isinstance(found, Unbound):
+            if name in self._row.builtins:
+                return ("l", "", ())
+            owner = scope.class_owner() if self._row.has_implicit_this else -1
+            return ("m", owner, (name, *chain.steps)) if owner >= 0 else ("f", name, chain.steps)
+        if isinstance(found, int):
+            return ("s", found, chain.steps) if found >= 0 else ("i", ~found, chain.steps)
+        if found is None or left == 0 or len(found.steps) + len(chain.steps) > _STEPS_MAX:
+            return None
+        if not chain.steps and not is_value:
+            return None
+        return self._follow(
+            _binder(scope, name, self._row) or scope, found.then(chain.steps), left - 1, is_value=is_value
+        )
+
+
+def _binder(scope: Scope, name: str, row: Language) -> Scope | None:
+    """Return the scope that binds ``name``; a variable whose value names itself (``x = x.y``) is looked up outside of it."""
+    at: Scope | None = scope
+    is_first = True
+    while at is not None:
+        if (is_first or row.has_implicit_this or not at.is_class) and name in at.names and name not in at.unbound:
+            value = at.names[name]
+            return at.outer if isinstance(value, Chain) and value.root == name and not value.root_kind else at
+        is_first = False
+        at = at.outer
+    return None

@@ -1,0 +1,163 @@
+"""The shape of a row of the table of languages.
+
+A row tells the extractor (`code.extraction`) by the node types of a grammar which nodes define names, bind local names, refer to
+names, reach into members, call, import and extend. What no table can say is a small function of the row: how imports read, which
+definitions are exported, what a type annotation names.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Access", "Bind", "Extraction", "Language", "Naming", "Place"]
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    import tree_sitter
+
+Place: TypeAlias = str | int
+"""A child of a node: the name of its field, or its position among the named children."""
+
+
+class Naming(NamedTuple):
+    """The rule by which a syntax node defines a name. An empty ``kind`` only opens a scope. ``fields`` lead to the parts of the
+    name, by fields of the grammar from the node (``a/b``), or to the first node below of given types (``~x|y``);
+    all but the last may be absent. With ``is_outer`` only nodes outside of functions count; inside they bind a local name.
+
+    ``bases`` are the fields that hold the classes it extends, ``type`` that of its declared (a function's: returned) type, ``value``
+    that of the value whose class it has. ``is_class`` definitions have members that ``this`` reaches.
+    """
+
+    kind: str
+    fields: tuple[str, ...] = ("name",)
+    is_outer: bool = False
+    not_names: frozenset[str] = frozenset()
+    bases: tuple[Place, ...] = ()
+    type: Place = ""
+    value: Place = ""
+    is_class: bool = False
+
+
+class Bind(NamedTuple):
+    """A node that binds the names in ``pattern`` in the scope around it (``is_inner``: in the scope that the node opens). ``value``
+    and ``type`` are the fields from which their class is known, where the pattern is one name.
+    """
+
+    pattern: Place
+    value: Place = ""
+    type: Place = ""
+
+
+class Access(NamedTuple):
+    """A node that reaches for ``name`` in ``object`` (absent for a bare call), and then calls it (``step`` is ``()``) or takes an element
+    of it (``[]``). Its other children are visited as they are. A call whose callee is one expression has ``name`` empty and the callee as
+    ``object``.
+    """
+
+    object: Place
+    name: Place = ""
+    step: Literal["", "()", "[]"] = ""
+
+
+class Extraction(Protocol):
+    """What a row's functions may ask of the extractor, and tell it."""
+
+    data: bytes
+
+    def text(self, node: tree_sitter.Node) -> str:
+        """Return the source of ``node``, at most 300 bytes of it."""
+
+    def add_import(
+        self, node: tree_sitter.Node, module: str, name: str = "", local: str = "", *, is_reexport: bool = False
+    ) -> None:
+        """Note an import, bind ``local`` in the current scope, and note the reference at ``node``."""
+
+    def add_export(self, name: str, local: str) -> None:
+        """Note that others see the local name ``local`` as ``name``."""
+
+    def add_package(self, name: str) -> None:
+        """Note the package or namespace of the file."""
+
+    def bind(self, name: str, value: tree_sitter.Node | None = None, type_: tree_sitter.Node | None = None) -> None:
+        """Bind a local name in the current scope; its class is that of ``value``, or ``type_``."""
+
+    def bind_pattern(self, pattern: tree_sitter.Node) -> None:
+        """Bind all names in ``pattern`` in the current scope; what it refers to besides is visited."""
+
+    def bind_instance(self, name: str, *, is_class: bool = False) -> None:
+        """Bind ``name`` to the instance of the class around, or to the class itself."""
+
+    def unbind(self, name: str) -> None:
+        """Note that the current scope does not bind ``name``, whatever is assigned there."""
+
+    def visit(self, *nodes: tree_sitter.Node | None) -> None:
+        """Have ``nodes`` visited next, in this order."""
+
+    def define(
+        self,
+        node: tree_sitter.Node,
+        name: tree_sitter.Node,
+        kind: str,
+        *,
+        text: str = "",
+        body: tree_sitter.Node | None = None,
+    ) -> None:
+        """Define what no row of the table says: ``name`` is the node of its name, ``text`` the name if it is not the node's text;
+        ``body`` is visited within it.
+        """
+
+    @property
+    def is_in_function(self) -> bool:
+        """Return True inside of a function."""
+
+    @property
+    def is_method(self) -> bool:
+        """Return True in the scope of a function that stands directly in a class."""
+
+
+class Language(NamedTuple):
+    """One language. ``wrappers`` belong to the definition within them, ``leading`` nodes to the one after them.
+
+    Scopes: ``functions`` open that of a function, ``scopes`` that of a block; ``parameters`` are lists whose children are bound in the
+    scope around them. ``has_implicit_this``: members of a class are in scope in its methods.
+
+    References: ``names`` are the leaves that refer. Of ``enters`` only the given children are visited, of ``skips`` none.
+    ``selves`` are node types or names of the instance, ``supers`` those of the instance as its bases see it. ``literals`` are values of
+    the language itself: their members are not the project's, nor are ``builtins``; ``nulls`` tell nothing of a class. ``transparent`` nodes stand for one of their children;
+    ``type_wrappers`` likewise where a type is wanted. ``constructors`` are calls whose callee is a type (``new``).
+
+    ``special`` handles a node by a function; it visits the children itself. ``is_test`` takes the name, the kind and the text of
+    decorators, annotations and modifiers before the definition. ``doc`` finds a docstring; without it, and where it finds none, the comment
+    directly above is the doc.
+    """
+
+    name: str
+    extensions: tuple[str, ...]
+    module: str
+    entry: str
+    definitions: Mapping[str, Naming]
+    functions: frozenset[str]
+    wrappers: frozenset[str] = frozenset()
+    leading: frozenset[str] = frozenset()
+    scopes: frozenset[str] = frozenset()
+    parameters: frozenset[str] = frozenset()
+    has_implicit_this: bool = False
+    names: frozenset[str] = frozenset({"identifier"})
+    binds: Mapping[str, tuple[Bind, ...]] = {}
+    accesses: Mapping[str, Access] = {}
+    transparent: Mapping[str, Place] = {}
+    enters: Mapping[str, tuple[Place, ...]] = {}
+    skips: frozenset[str] = frozenset()
+    comments: frozenset[str] = frozenset({"comment"})
+    literals: frozenset[str] = frozenset()
+    nulls: frozenset[str] = frozenset()
+    selves: frozenset[str] = frozenset({"this"})
+    supers: frozenset[str] = frozenset({"super"})
+    type_wrappers: Mapping[str, Place] = {}
+    builtins: frozenset[str] = frozenset()
+    special: Mapping[str, Callable[[Extraction, tree_sitter.Node], None]] = {}
+    is_exported: Callable[[Extraction, tree_sitter.Node, str], bool] | None = None
+    is_test: Callable[[str, str, str], bool] | None = None
+    doc: Callable[[Extraction, tree_sitter.Node], tree_sitter.Node | None] | None = None
+    filenames: tuple[str, ...] = ()
+    interpreters: tuple[str, ...] = ()

@@ -1,0 +1,356 @@
+"""Targets to definitions: a root, then one step after the other.
+
+Nothing is stored: an answer is a pure function of the view (`Sources`), so no edge can be out of date. What a step means:
+
+* a name in a file: a definition of it, what it imports under this name, or all that it star-imports; a file or folder below it;
+* a name in a class or in an instance of it: its own member, then those of its bases, in order;
+* a name in a value: in the class of its annotation or of what it was built from; in a function: in what it returns;
+* ``()``: a class gives an instance, a function what it says it returns.
+
+The grade (`Grade`) is *proven* where scopes and imports alone lead to one target; *likely* where a class was known by construction or
+annotation, or where only one definition of that name and shape exists; *named* where only the name agrees.
+"""
+
+from __future__ import annotations
+
+__all__ = ["CANDIDATES_MAX", "Grade", "Resolution", "Resolver"]
+
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from periplus.code.model import CALL, ELEMENT, Import, Target
+from periplus.code.resolution.rules.registry import rules_of
+from periplus.code.resolution.rules.table import EXTERNAL, UNKNOWN, Entity, Outcome, Rules
+from periplus.code.resolution.sources import KnownFile, Sources
+
+Grade: TypeAlias = Literal["proven", "likely", "named"]
+CANDIDATES_MAX: Final = 20
+_DEPTH_MAX: Final = 24
+_BASES_MAX: Final = 200
+_KNOWN_MAX: Final = 100_000
+_TYPES: Final = frozenset(
+    {"class", "interface", "enum", "struct", "trait", "record", "type", "union", "annotation", "object", "protocol", "module",
+     "namespace", "extension"}
+)  # fmt: skip
+_CALLABLE: Final = frozenset({"function", "method", "constructor", "test", "route", "macro"})
+
+
+class Resolution(NamedTuple):
+    """What a target stands for. Without a grade it is a name of another package, of the language, or of nothing known."""
+
+    found: tuple[Entity, ...] = ()
+    grade: Grade | None = None
+    is_external: bool = False
+
+
+class Resolver:
+    """Resolves targets within one view; what it found is kept as long as the object lives."""
+
+    def __init__(self, sources: Sources) -> None:
+        self.sources = sources
+        self._known: dict[tuple[str, Target], Outcome] = {}
+        self._imports: dict[tuple[str, int], Outcome] = {}
+        self._members: dict[tuple[Entity, str], Outcome] = {}
+        self._depth = 0
+
+    def resolve(self, path: str, target: Target) -> Resolution:
+        """Return what ``target``, of the file ``path``, stands for."""
+        file = self.sources.file(path)
+        if file is None:
+            return Resolution()
+        outcome = self._target(file, target)
+        found = tuple(dict.fromkeys(one._replace(is_instance=False) for one in outcome.found))
+        if found:
+            return Resolution(found, "proven" if outcome.is_proven else "likely")
+        if outcome.is_external:
+            return Resolution(is_external=True)
+        return self._by_name(file, target)
+
+    def member(self, entity: Entity, name: str) -> Outcome:
+        key = (entity, name)
+        known = self._members.get(key)
+        if known is None:
+            if self._depth >= _DEPTH_MAX:
+                return UNKNOWN
+            self._members[key] = UNKNOWN  # a circle of imports or bases leads here again
+            self._depth += 1
+            known = self._members[key] = self._member(entity, name)
+            self._depth -= 1
+            if len(self._members) > _KNOWN_MAX:
+                self._members.clear()
+        return known
+
+    def file_of(self, path: str) -> KnownFile | None:
+        return self.sources.file(path)
+
+    # -- by steps ------------------------------------------------------------------------------------------------------
+
+    def _target(self, file: KnownFile, target: Target) -> Outcome:
+        key = (file.path, target)
+        known = self._known.get(key)
+        if known is None:
+            if self._depth >= _DEPTH_MAX:
+                return UNKNOWN
+            self._known[key] = UNKNOWN
+            self._depth += 1
+            known = self._known[key] = self._follow(file, target)
+            self._depth -= 1
+            if len(self._known) > _KNOWN_MAX:
+                self._known.clear()
+        return known
+
+    def _follow(self, file: KnownFile, target: Target) -> Outcome:
+        steps: Sequence[str] = target.steps
+        rules = rules_of(file.facts.language)
+        number = target.value if isinstance(target.value, int) else -1
+        if target.root == "s":
+            at = Outcome(tuple(Entity(file.path, index) for index in _equals(file, number)))
+        elif target.root == "i":
+            at = self._imported(file, number)
+        elif target.root == "f":
+            at = rules.free(self, file, str(target.value))
+        elif target.root == "t":
+            at = Outcome((Entity(file.path, file.first(number), is_instance=True),))
+            return self._steps(at, steps, is_own=True)
+        elif target.root == "u":
+            return self._inherited(file, number, steps)
+        elif target.root == "m":
+            at, steps = self._implicit(file, rules, number, steps)
+        else:
+            return UNKNOWN
+        return self._steps(at, steps)
+
+    def _steps(self, at: Outcome, steps: Sequence[str], *, is_own: bool = False) -> Outcome:
+        """Follow ``steps`` from ``at``. With ``is_own`` the first member is that of the class in whose code the target stands."""
+        is_proven = at.is_proven
+        for number, step in enumerate(steps):
+            if not at.found:
+                return at if at.is_external else UNKNOWN
+            if step == CALL:
+                at = self._called(at)
+            elif step == ELEMENT:
+                return UNKNOWN
+            else:
+                if any(one.is_instance for one in at.found) and not (is_own and number == 0):
+                    is_proven = False
+                at = self._first_member(at, step)
+            is_proven = is_proven and at.is_proven
+        return at._replace(is_proven=is_proven)
+
+    def _first_member(self, at: Outcome, name: str) -> Outcome:
+        found = [self.member(entity, name) for entity in at.found[:CANDIDATES_MAX]]
+        entities = tuple(dict.fromkeys(entity for one in found for entity in one.found))
+        if not entities:
+            return EXTERNAL if any(one.is_external for one in found) else UNKNOWN
+        return Outcome(entities, all(one.is_proven for one in found if one.found))
+
+    def _called(self, at: Outcome) -> Outcome:
+        found: list[Entity] = []
+        is_proven = at.is_proven
+        is_external = False
+        for entity in at.found[:CANDIDATES_MAX]:
+            file = self.sources.file(entity.path)
+            if file is None or entity.symbol < 0 or entity.is_instance:
+                continue
+            kind = file.definitions[entity.symbol].kind
+            if kind in _TYPES:
+                found.append(entity._replace(is_instance=True))
+                continue
+            value = self._type_of(file, entity.symbol)
+            if kind not in _CALLABLE:
+                value = self._called(value) if value.found and not value.found[0].is_instance else UNKNOWN
+            found += value.found
+            is_proven = is_proven and value.is_proven
+            is_external = is_external or value.is_external
+        if not found:
+            return EXTERNAL if is_external else UNKNOWN
+        return Outcome(tuple(dict.fromkeys(found)), is_proven)
+
+    def _type_of(self, file: KnownFile, index: int) -> Outcome:
+        """Return the class of a value, or what a function returns."""
+        target = file.facts.types.get(index)
+        return self._target(file, target) if target is not None else UNKNOWN
+
+    def _member(self, entity: Entity, name: str) -> Outcome:
+        if entity.symbol < 0:
+            return self._in_module(entity, name)
+        file = self.sources.file(entity.path)
+        if file is None:
+            return UNKNOWN
+        one = file.definitions[entity.symbol]
+        if one.kind in _TYPES:
+            found = self._in_class(file, file.first(entity.symbol), name)
+            if found.found or found.is_external or entity.symbol not in file.facts.types:
+                return found
+        value = self._type_of(file, entity.symbol)
+        if one.kind in _TYPES:  # an alias of another type
+            value = value._replace(found=tuple(found for found in value.found if found != entity))
+        outcome = self._first_member(value, name)
+        return outcome._replace(is_proven=False) if outcome.found else value if value.is_external else outcome
+
+    # -- files and imports ---------------------------------------------------------------------------------------------
+
+    def _in_module(self, entity: Entity, name: str) -> Outcome:
+        file = self.sources.file(entity.path) if entity.symbol == -1 else None
+        rules = rules_of(file.facts.language) if file is not None else None
+        if file is not None:
+            local = file.facts.exports.get(name, name)
+            if local in file.outer:
+                return Outcome(tuple(Entity(file.path, index) for index in file.outer[local]))
+            star = UNKNOWN
+            for index, one in enumerate(file.facts.imports):
+                if one.local == local and one.is_outer:
+                    return self._imported(file, index)
+                if one.name == "*" and not one.local and one.is_outer and not star.found:
+                    star = self._first_member(self._imported(file, index), name)
+            if star.found:
+                return star
+        below = self._submodule(entity, name, rules)
+        return below if below.found else UNKNOWN
+
+    def _submodule(self, entity: Entity, name: str, rules: Rules | None) -> Outcome:
+        if rules is None:
+            inside = self.sources.in_folder(entity.path)
+            first = next((file for path in inside if (file := self.sources.file(path)) is not None), None)
+            rules = rules_of(first.facts.language) if first is not None else rules_of("python")
+        return rules.submodule(self, entity, name) if rules.submodule is not None else UNKNOWN
+
+    def _imported(self, file: KnownFile, index: int) -> Outcome:
+        key = (file.path, index)
+        known = self._imports.get(key)
+        if known is None:
+            if self._depth >= _DEPTH_MAX:
+                return UNKNOWN
+            self._imports[key] = UNKNOWN
+            self._depth += 1
+            one: Import = file.facts.imports[index]
+            known = self._imports[key] = rules_of(file.facts.language).imported(self, file, one)
+            self._depth -= 1
+        return known
+
+    def imported(self, file: KnownFile, index: int) -> Outcome:
+        """Return what the import ``index`` of ``file`` brings."""
+        return self._imported(file, index)
+
+    # -- classes -------------------------------------------------------------------------------------------------------
+
+    def _in_class(self, file: KnownFile, index: int, name: str) -> Outcome:
+        """Return the member ``name`` of a class, its own or that of a base (breadth first)."""
+        waiting: list[tuple[KnownFile, int]] = [(file, index)]
+        seen: set[tuple[str, int]] = set()
+        is_proven, is_external = True, False
+        while waiting and len(seen) < _BASES_MAX:
+            file, index = waiting.pop(0)
+            if (file.path, index) in seen:
+                continue
+            seen.add((file.path, index))
+            own = self._own_member(file, index, name)
+            if own.found:
+                return own._replace(is_proven=own.is_proven and is_proven)
+            for base in self._bases(file, index):
+                outcome = self._target(file, base)
+                is_proven = is_proven and outcome.is_proven
+                is_external = is_external or outcome.is_external or not outcome.found
+                for entity in outcome.found:
+                    other = self.sources.file(entity.path)
+                    if other is not None and entity.symbol >= 0:
+                        waiting.append((other, other.first(entity.symbol)))
+        return EXTERNAL if is_external else UNKNOWN
+
+    def _bases(self, file: KnownFile, index: int) -> list[Target]:
+        """Return the bases of a class, those that its parts name included."""
+        bases = file.facts.bases
+        return [base for part in _equals(file, index) for base in bases.get(part, ())]
+
+    def _own_member(self, file: KnownFile, index: int, name: str) -> Outcome:
+        found = file.members.get((index, name))
+        if found:
+            return Outcome(tuple(Entity(file.path, one) for one in found))
+        for attribute in file.facts.attributes:
+            if attribute.name == name and file.first(attribute.owner) == index:
+                outcome = self._target(file, attribute.target)
+                if outcome.found:
+                    return outcome._replace(is_proven=False)
+        rules = rules_of(file.facts.language)
+        if not rules.has_open_types:
+            return UNKNOWN
+        wanted = f"{file.definitions[index].qualified}.{name}"
+        parts = [
+            Entity(path, at)
+            for path, at in self.sources.defining(name)
+            if (other := self.sources.file(path)) is not None
+            and other.definitions[at].qualified == wanted
+            and (rules.is_same_type is None or rules.is_same_type(file, other))
+        ]
+        return Outcome(tuple(parts)) if parts else UNKNOWN
+
+    def _inherited(self, file: KnownFile, index: int, steps: Sequence[str]) -> Outcome:
+        """Follow ``steps`` from the bases of a class."""
+        found: list[Entity] = []
+        is_proven, is_external = True, False
+        for base in self._bases(file, file.first(index)) if index >= 0 else ():
+            outcome = self._target(file, base)
+            is_proven = is_proven and outcome.is_proven
+            is_external = is_external or outcome.is_external
+            found += (one._replace(is_instance=True) for one in outcome.found)
+        for one in found:
+            outcome = self._steps(Outcome((one,), is_proven), steps, is_own=True)
+            if outcome.found:
+                return outcome
+        return EXTERNAL if is_external or not found else UNKNOWN
+
+    def _implicit(
+        self, file: KnownFile, rules: Rules, index: int, steps: Sequence[str]
+    ) -> tuple[Outcome, Sequence[str]]:
+        """Return what the first step means as a member of the class around, of the classes around that, or as a free name."""
+        at = index
+        is_external = False
+        while at >= 0:
+            outcome = self.member(Entity(file.path, file.first(at), is_instance=True), steps[0])
+            if outcome.found:
+                return outcome, steps[1:]
+            is_external = is_external or outcome.is_external
+            at = file.definitions[at].parent
+        free = rules.free(self, file, steps[0])
+        if free.found or not is_external:
+            return free, steps[1:]
+        return EXTERNAL, ()
+
+    # -- by name alone -------------------------------------------------------------------------------------------------
+
+    def _by_name(self, file: KnownFile, target: Target) -> Resolution:
+        """Return the definitions of that name and shape: likely where there is one, else named."""
+        name = file.facts.final_name(target)
+        if not name or (target.root == "i" and not target.steps):
+            return Resolution()
+        rules = rules_of(file.facts.language)
+        is_member = bool(target.steps) and target.root != "m"
+        found: list[Entity] = []
+        qualified: set[tuple[str, str]] = set()
+        for path, index in self.sources.defining(name):
+            other = self.sources.file(path)
+            if other is None or rules_of(other.facts.language).family != rules.family:
+                continue
+            one = other.definitions[index]
+            if is_member and one.parent < 0 and one.qualified == name and one.kind in _CALLABLE | _TYPES | {"value"}:
+                continue
+            if (
+                not is_member
+                and one.parent >= 0
+                and target.root == "f"
+                and other.definitions[one.parent].kind in _CALLABLE
+            ):
+                continue
+            found.append(Entity(path, index))
+            qualified.add((path, one.qualified))
+            if len(found) >= CANDIDATES_MAX:
+                break
+        if not found:
+            return Resolution()
+        is_likely = len(qualified) == 1 and is_member and name not in rules.common_members
+        return Resolution(tuple(found), "likely" if is_likely else "named")
+
+
+def _equals(file: KnownFile, index: int) -> list[int]:
+    """Return all definitions with the qualified name of ``index``."""
+    return file.qualified[file.definitions[index].qualified] if 0 <= index < len(file.definitions) else []

@@ -1,0 +1,64 @@
+"""What the resolver asks of a language: the meaning of an import, and of a name that nothing in the file binds."""
+
+from __future__ import annotations
+
+__all__ = ["EXTERNAL", "UNKNOWN", "Entity", "Lookup", "Outcome", "Rules"]
+
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
+
+from periplus.code.model import Import
+from periplus.code.resolution.sources import KnownFile, Sources
+
+
+class Entity(NamedTuple):
+    """What a target stands for: the definition ``symbol`` of a file, the file itself (-1), or a folder of files (-2). ``is_instance``
+    where it is a value whose class is the definition.
+    """
+
+    path: str
+    symbol: int
+    is_instance: bool = False
+
+
+class Outcome(NamedTuple):
+    """``found`` is everything that a name may stand for at once (overloads); ``is_proven`` where scope and imports leave nothing else;
+    ``is_external`` where it comes from outside of the project.
+    """
+
+    found: tuple[Entity, ...] = ()
+    is_proven: bool = True
+    is_external: bool = False
+
+
+UNKNOWN: Final = Outcome((), is_proven=False)
+EXTERNAL: Final = Outcome((), is_external=True)
+
+
+class Lookup(Protocol):
+    """What the resolver offers to the rules."""
+
+    sources: Sources
+
+    def member(self, entity: Entity, name: str) -> Outcome:
+        """Return what ``name`` means in a file, a folder or a class."""
+
+
+class Rules(NamedTuple):
+    """One language, for the resolver.
+
+    ``imported`` resolves an import of a file; ``free`` a name that nothing in the file binds; ``submodule`` a name in a file or folder
+    that is itself a file or folder. ``has_open_types``: members of a type may stand in other files, under its qualified name; then
+    ``is_same_type`` tells whether two files can hold parts of one type. ``common_members`` are names of methods of the language's own
+    types: one definition of such a name in the project is no ground to take it for the target. ``family`` groups languages whose code
+    refers to each other. ``star_names`` tells whether ``import *`` takes a name.
+    """
+
+    family: str
+    imported: Callable[[Lookup, KnownFile, Import], Outcome]
+    free: Callable[[Lookup, KnownFile, str], Outcome]
+    submodule: Callable[[Lookup, Entity, str], Outcome] | None = None
+    has_open_types: bool = False
+    is_same_type: Callable[[KnownFile, KnownFile], bool] | None = None
+    common_members: frozenset[str] = frozenset()
+    constructor: str = ""
