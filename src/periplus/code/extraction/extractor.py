@@ -17,11 +17,13 @@ import re
 import time
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from periplus.code.extraction.grammar import Grammar
+from periplus.code.extraction.nodes import child_at, descend, last_line
+from periplus.code.extraction.parts import Draft, Link, Spine, Wrapped
 from periplus.code.extraction.scopes import Chain, Found, Names, Scope
-from periplus.code.languages.table import Bind, Naming, Place
+from periplus.code.languages.table import Bind, Naming
 from periplus.code.model import CALL, ROLES, Attribute, Definition, Facts, Import, Role, Target, definition_rows
 
 if TYPE_CHECKING:
@@ -46,51 +48,6 @@ class TookTooLong(Exception):  # noqa: N818 - an event between two functions, no
     """The limit of time or nodes is reached."""
 
 
-class _Wrapped(NamedTuple):
-    """A node to visit that ``whole`` wraps; ``first`` is the beginning of what belongs to it, if it is not itself."""
-
-    node: tree_sitter.Node
-    whole: tree_sitter.Node
-    first: tree_sitter.Node | None
-
-
-class _Link(NamedTuple):
-    """One name of an expression, and the steps after it: calls and elements."""
-
-    name: str
-    byte: int
-    suffix: tuple[str, ...]
-
-
-class _Spine(NamedTuple):
-    """An expression: what it begins with (None for a value of unknown class), its names, and the nodes in it that are expressions of
-    their own. ``is_named`` where the first of the names is the root itself.
-    """
-
-    root: Chain | None
-    links: list[_Link]
-    others: list[tree_sitter.Node]
-    is_named: bool = False
-
-
-class _Draft:
-    """A definition whose lines, parent and ordinal are not known yet."""
-
-    __slots__ = ("body", "doc", "end", "end_line", "head", "is_exported", "is_test", "kind", "name", "name_byte", "parent", "qualified",
-                 "start", "start_line")  # fmt: skip
-
-    def __init__(self, name: str, qualified: str, kind: str, parent: int, name_byte: int) -> None:
-        self.name = name
-        self.qualified = qualified
-        self.kind = kind
-        self.parent = parent
-        self.name_byte = name_byte
-        self.start = self.end = self.start_line = self.end_line = self.head = self.body = 0
-        self.doc = -1
-        self.is_exported = True
-        self.is_test = False
-
-
 def extract(grammar: Grammar, root: tree_sitter.Node, data: bytes, deadline: float) -> Facts:
     """Return the facts of the file ``data`` with the syntax tree ``root``. Raises TookTooLong after ``deadline`` (monotonic)."""
     walk = _Walk(grammar, data, deadline)
@@ -106,9 +63,9 @@ class _Walk:
         self._grammar = grammar
         self._row = grammar.row
         self._deadline = deadline
-        self._stack: list[tree_sitter.Node | Scope | _Wrapped] = []
+        self._stack: list[tree_sitter.Node | Scope | Wrapped] = []
         self._scope = Scope(None)
-        self._drafts: list[_Draft] = []
+        self._drafts: list[Draft] = []
         self._imports: list[Import] = []
         self._references: list[tuple[int, int, Scope, int, Chain]] = []
         self._types: dict[int, tuple[Scope, Chain]] = {}
@@ -135,7 +92,7 @@ class _Walk:
             if isinstance(node, Scope):
                 self._scope = node  # the scope around, put there when the inner one began
                 continue
-            if isinstance(node, _Wrapped):
+            if isinstance(node, Wrapped):
                 self._wrapped(node)
                 continue
             action = actions[node.kind_id]
@@ -144,7 +101,7 @@ class _Walk:
             else:
                 handlers[action[0]](self, node, action[1])
 
-    def _wrapped(self, item: _Wrapped) -> None:
+    def _wrapped(self, item: Wrapped) -> None:
         action = self._grammar.actions[item.node.kind_id]
         if action is not None and action[0] == "define" and isinstance(action[1], Naming):
             self._define(item.node, action[1], item.whole, item.first)
@@ -164,14 +121,14 @@ class _Walk:
     ) -> None:
         if whole is None:
             whole, first = node, self._leading_of(node)
-        items: list[tree_sitter.Node | Scope | _Wrapped] = []
+        items: list[tree_sitter.Node | Scope | Wrapped] = []
         leading = self._row.leading
         for child in node.named_children:
             if child.type in leading:
                 first = first or child
                 items.append(child)
             else:
-                items.append(_Wrapped(child, whole, first))
+                items.append(Wrapped(child, whole, first))
         self._stack += items[::-1]
 
     def _lead(self, node: tree_sitter.Node, _: object) -> None:
@@ -206,7 +163,7 @@ class _Walk:
 
     def _enter(self, node: tree_sitter.Node, places: object) -> None:
         assert isinstance(places, tuple)
-        self.visit(*(_child(node, place) for place in places))
+        self.visit(*(child_at(node, place) for place in places))
 
     def _special(self, node: tree_sitter.Node, handler: object) -> None:
         assert callable(handler)
@@ -240,7 +197,7 @@ class _Walk:
         parts, name_node = named
         children = [child for child in node.named_children if child.id != name_node.id]
         if naming.is_outer and scope.is_function:
-            self.bind(parts[-1], _child(node, naming.value), _child(node, naming.type))
+            self.bind(parts[-1], child_at(node, naming.value), child_at(node, naming.type))
             self._stack += children[::-1]
             return
         qualified = ".".join((scope.prefix, *parts) if scope.prefix else parts)
@@ -253,7 +210,7 @@ class _Walk:
         self._push_scope(inner)
         bases: list[tree_sitter.Node] = []
         for place in naming.bases:
-            base = _child(node, place)
+            base = child_at(node, place)
             if base is not None:
                 bases.append(base)
                 self._extend(base, inner.owner)
@@ -263,13 +220,13 @@ class _Walk:
     def _bind_loose(self, node: tree_sitter.Node, naming: Naming) -> None:
         """Visit a node of a defining kind without a plain name: ``a, b = f()``, ``const {x} = y``."""
         pattern = (
-            _child(node, naming.fields[-1]) if "/" not in naming.fields[-1] and "~" not in naming.fields[-1] else None
+            child_at(node, naming.fields[-1]) if "/" not in naming.fields[-1] and "~" not in naming.fields[-1] else None
         )
         if pattern is None or not naming.is_outer:
             self._stack += node.named_children[::-1]
             return
         self._stack += [child for child in node.named_children if child.id != pattern.id][::-1]
-        self._bind_to(pattern, _child(node, naming.value), _child(node, naming.type))
+        self._bind_to(pattern, child_at(node, naming.value), child_at(node, naming.type))
 
     def _draft(
         self,
@@ -284,11 +241,11 @@ class _Walk:
         scope = self._scope
         index = len(self._drafts)
         kind = "method" if naming.kind == "function" and scope.is_class else naming.kind
-        draft = _Draft(name, qualified, kind, scope.owner, name_node.start_byte)
+        draft = Draft(name, qualified, kind, scope.owner, name_node.start_byte)
         whole = whole or node
         start = first or self._leading_of(whole) or whole
         draft.start, draft.end = start.start_byte, whole.end_byte
-        draft.start_line, draft.end_line = start.start_point[0] + 1, _last_line(start, whole)
+        draft.start_line, draft.end_line = start.start_point[0] + 1, last_line(start, whole)
         self._describe(draft, node)
         self._drafts.append(draft)
         if scope.prefix + "." + name == qualified or qualified == name:
@@ -297,14 +254,14 @@ class _Walk:
         inner.is_class = naming.is_class
         if naming.is_class:
             inner.instance = Chain(index, (), "t")
-        declared = _child(node, naming.type)
+        declared = child_at(node, naming.type)
         if (declared is not None and (found := self._type_chain(declared)) is not None) or (
-            (value := _child(node, naming.value)) is not None and (found := self._chain(value)) is not None
+            (value := child_at(node, naming.value)) is not None and (found := self._chain(value)) is not None
         ):
             self._types[index] = (scope, found)
         return inner
 
-    def _describe(self, draft: _Draft, node: tree_sitter.Node) -> None:
+    def _describe(self, draft: Draft, node: tree_sitter.Node) -> None:
         """Find signature and doc, and whether others see the definition."""
         row = self._row
         body = node.child_by_field_name("body")
@@ -331,7 +288,7 @@ class _Walk:
         for step in naming.fields:
             at: tree_sitter.Node | None = node
             for field in step.split("/"):
-                at = _descend(at, field) if at is not None else None
+                at = descend(at, field) if at is not None else None
             if at is None or at.type in naming.not_names:
                 if step == naming.fields[-1]:
                     return None
@@ -365,14 +322,14 @@ class _Walk:
         bound: set[int] = set()
         for bind in binds:
             assert isinstance(bind, Bind)
-            pattern = _child(node, bind.pattern)
+            pattern = child_at(node, bind.pattern)
             if pattern is not None:
                 bound.add(pattern.id)
         self._stack += [child for child in node.named_children[::-1] if child.id not in bound]
         for bind in binds:
-            pattern = _child(node, bind.pattern)
+            pattern = child_at(node, bind.pattern)
             if pattern is not None:
-                self._bind_to(pattern, _child(node, bind.value), _child(node, bind.type))
+                self._bind_to(pattern, child_at(node, bind.value), child_at(node, bind.type))
 
     def _bind_to(
         self, pattern: tree_sitter.Node, value: tree_sitter.Node | None, declared: tree_sitter.Node | None
@@ -457,10 +414,10 @@ class _Walk:
             self._refer(link.byte, number, chain)
             steps += link.suffix
 
-    def _unwind(self, node: tree_sitter.Node) -> _Spine:
+    def _unwind(self, node: tree_sitter.Node) -> Spine:
         """Take the expression ``node`` apart."""
         grammar = self._grammar
-        links: list[_Link] = []
+        links: list[Link] = []
         others: list[tree_sitter.Node] = []
         suffix: tuple[str, ...] = ()
         at: tree_sitter.Node | None = node
@@ -470,26 +427,26 @@ class _Walk:
                 inside = grammar.transparent.get(at.kind_id)
                 if inside is None:
                     break
-                at = _child(at, inside)
+                at = child_at(at, inside)
                 continue
-            reached, name = _child(at, access.object), _child(at, access.name)
+            reached, name = child_at(at, access.object), child_at(at, access.name)
             keep = (reached.id if reached is not None else 0, name.id if name is not None else 0)
             others += [child for child in at.named_children[::-1] if child.id not in keep]
             if access.step:
                 suffix = (access.step, *suffix)
             if name is not None and reached is not None:
-                links.append(_Link(self.text(name), name.start_byte, suffix))
+                links.append(Link(self.text(name), name.start_byte, suffix))
                 suffix = ()
             at = reached if reached is not None else name
         others.reverse()
         if at is None:
             links.reverse()
-            return _Spine(None, links, others)
+            return Spine(None, links, others)
         return self._rooted(at, links, others, suffix)
 
     def _rooted(
-        self, at: tree_sitter.Node, links: list[_Link], others: list[tree_sitter.Node], suffix: tuple[str, ...]
-    ) -> _Spine:
+        self, at: tree_sitter.Node, links: list[Link], others: list[tree_sitter.Node], suffix: tuple[str, ...]
+    ) -> Spine:
         """Return the expression with the names ``links`` (from the last to the first) and the root ``at``."""
         grammar = self._grammar
         kind = at.kind_id
@@ -502,9 +459,9 @@ class _Walk:
                 owner = self._scope.class_owner()
                 root = Chain(owner, (), "u") if owner >= 0 else None
             else:
-                links.append(_Link(text, at.start_byte, suffix))
+                links.append(Link(text, at.start_byte, suffix))
                 links.reverse()
-                return _Spine(Chain(text, ()), links, others, is_named=True)
+                return Spine(Chain(text, ()), links, others, is_named=True)
         else:
             others.append(at)
             if kind in grammar.null_ids:
@@ -512,7 +469,7 @@ class _Walk:
             elif kind in grammar.literal_ids:
                 root = Chain("", (), "l")
         links.reverse()
-        return _Spine(root, links, others)
+        return Spine(root, links, others)
 
     def _chain(self, node: tree_sitter.Node) -> Chain | None:
         """Return what the expression ``node`` names, None where that is not known."""
@@ -532,7 +489,7 @@ class _Walk:
         wrappers = self._grammar.type_wrappers
         for _ in range(_STEPS_MAX):
             place = wrappers.get(node.kind_id)
-            inner = _child(node, place) if place is not None else None
+            inner = child_at(node, place) if place is not None else None
             if inner is None:
                 break
             node = inner
@@ -696,35 +653,6 @@ def _as_target(found: Found) -> Target:
 
 def _by_byte(reference: tuple[int, int, Scope, int, Chain]) -> int:
     return reference[0]
-
-
-def _child(node: tree_sitter.Node, place: Place) -> tree_sitter.Node | None:
-    """Return the child at ``place``; None for an empty place or an absent child."""
-    if isinstance(place, str):
-        return node.child_by_field_name(place) if place else None
-    children = node.named_children
-    return children[place] if -len(children) <= place < len(children) else None
-
-
-def _descend(node: tree_sitter.Node, field: str) -> tree_sitter.Node | None:
-    """Return the child in ``field`` or, for ``~a|b``, the first node below of type a or b."""
-    if not field.startswith("~"):
-        return _child(node, int(field) if field.lstrip("-").isdigit() else field)
-    types = field[1:].split("|")
-    waiting = [node]
-    while waiting:
-        at = waiting.pop()
-        if at.type in types:
-            return at
-        waiting += reversed(at.named_children)
-    return None
-
-
-def _last_line(start: tree_sitter.Node, whole: tree_sitter.Node) -> int:
-    end_row, end_column = whole.end_point
-    if end_column == 0 and end_row > start.start_point[0]:
-        end_row -= 1  # it ends with the line break of its last line
-    return end_row + 1
 
 
 _HANDLERS: Final[dict[str, Callable[[_Walk, tree_sitter.Node, object], None]]] = {
