@@ -37,6 +37,7 @@ __all__ = [
     "decode_facts",
     "definition_rows",
     "encode_facts",
+    "module_stem",
 ]
 
 import zlib
@@ -192,10 +193,20 @@ class Facts(msgspec.Struct, array_like=True, frozen=True, gc=False):
                 return step
         if target.root == "i":
             found = self.imports[int(target.value)]
-            return found.name if found.name not in ("", "*") else found.module
+            return found.name if found.name not in ("", "*") else module_stem(found.module)
         if target.root == "s":
             return self.names[int(target.value)].rpartition("/")[2]
         return str(target.value) if target.root == "f" else ""
+
+
+def module_stem(module: str) -> str:
+    """Return the last part of a module's name or path, without its ending: ``c`` of ``a.b.c``, ``a::b::c``, ``./b/c.js`` and ``<b/c.h>``."""
+    if "/" in module or "\\" in module:
+        base = module.replace("\\", "/").rstrip("/").rpartition("/")[2]
+        stem, dot, _ = base.rpartition(".")
+        return stem if dot and stem else base
+    parts = [part for part in module.replace("::", ".").split(".") if part]
+    return parts[-1] if parts else ""
 
 
 def definition_rows(definitions: Sequence[Definition]) -> tuple[tuple[str, ...], tuple[int, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["LANGUAGE_NAMES", "language_rows", "row_named", "row_of"]
+__all__ = ["LANGUAGE_NAMES", "language_key", "language_rows", "row_keyed", "row_named", "row_of"]
 
 import importlib
 import os
@@ -26,6 +26,16 @@ def row_of(path: str) -> Language | None:
     """Return the row for a file by its name; None where no language is known."""
     entry = _ROWS.get(os.path.splitext(path)[1].lower())
     return _load(entry) if entry is not None else None
+
+
+def language_key(row: Language) -> str:
+    """Return the name under which the index keeps the facts of a language; TSX has its own."""
+    return row.name if row.entry in ("language", f"language_{row.name}") else f"{row.name}:{row.entry}"
+
+
+def row_keyed(key: str) -> Language | None:
+    """Return the row with this `language_key`."""
+    return next((row for row in language_rows().values() if language_key(row) == key), None)
 
 
 def row_named(name: str) -> Language | None:

@@ -18,6 +18,8 @@ __all__ = ["CANDIDATES_MAX", "Grade", "Resolution", "Resolver"]
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+import msgspec
+
 from periplus.code.model import CALL, ELEMENT, Import, Target
 from periplus.code.resolution.rules.registry import rules_of
 from periplus.code.resolution.rules.table import EXTERNAL, UNKNOWN, Entity, Outcome, Rules
@@ -231,6 +233,13 @@ class Resolver:
     def imported(self, file: KnownFile, index: int) -> Outcome:
         """Return what the import ``index`` of ``file`` brings."""
         return self._imported(file, index)
+
+    def module(self, file: KnownFile, index: int) -> Outcome:
+        """Return the file or folder that the import ``index`` of ``file`` takes its names from."""
+        one = file.facts.imports[index]
+        if not one.name:
+            return self._imported(file, index)
+        return rules_of(file.facts.language).imported(self, file, msgspec.structs.replace(one, name="", local=""))
 
     # -- classes -------------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Protocol
 
-from periplus.code.model import Definition, Facts
+from periplus.code.model import Definition, Facts, Reference
 
 
 class KnownFile:
@@ -51,6 +51,22 @@ class KnownFile:
         found: dict[str, list[int]] = defaultdict(list)
         for index, one in enumerate(self.definitions):
             found[one.qualified].append(index)
+        return dict(found)
+
+    @cached_property
+    def targets_by_name(self) -> dict[str, list[int]]:
+        """Numbers of targets by the name that they end with."""
+        found: dict[str, list[int]] = defaultdict(list)
+        for number, target in enumerate(self.facts.targets):
+            found[self.facts.final_name(target)].append(number)
+        return dict(found)
+
+    @cached_property
+    def references_by_target(self) -> dict[int, list[Reference]]:
+        """References by the number of their target."""
+        found: dict[int, list[Reference]] = defaultdict(list)
+        for reference in self.facts.references():
+            found[reference.target].append(reference)
         return dict(found)
 
     def first(self, index: int) -> int:

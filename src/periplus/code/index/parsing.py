@@ -1,0 +1,129 @@
+"""One file to the rows of the index; runs in this process or in a worker."""
+
+from __future__ import annotations
+
+__all__ = ["Contents", "Job", "Row", "contents_of", "extractor_version", "row_of_contents"]
+
+import hashlib
+import importlib.util
+import os
+from functools import cache
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from periplus.code.extraction.parse import parse_source
+from periplus.code.index.file_reader import FileReader
+from periplus.code.languages.registry import language_key
+from periplus.code.languages.table import Language
+from periplus.code.limits import SOURCE_BYTES_MAX
+from periplus.code.listing.classification import state_of_contents
+from periplus.code.model import FACTS_VERSION, KINDS, Facts, encode_facts, module_stem
+
+EXTRACTOR_VERSION: Final = 1
+NAME_CHARACTERS_MAX: Final = 200
+
+
+class Job(NamedTuple):
+    """A file to parse. ``is_own`` where the project says that it is not generated, whatever it looks like."""
+
+    path: str
+    algorithm: Literal["sha1", "sha256"] = "sha1"
+    is_own: bool = False
+
+
+class Row(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What the index keeps of one content. An ``oid`` is empty where the file could not be read.
+
+    ``definitions`` are (name, number in the facts, flags): bit 0 exported, 1 test, 2 within another, from bit 3 on the kind.
+    """
+
+    oid: bytes
+    language: str
+    extractor: str
+    state: str
+    why: str = ""
+    size: int = 0
+    lines: int = 0
+    facts: bytes = b""
+    definitions: tuple[tuple[str, int, int], ...] = ()
+    mentions: tuple[str, ...] = ()
+    package: str = ""
+
+
+def extractor_version(row: Language) -> str:
+    """Return the version of what makes the facts of ``row``: of the extractor, and of the parser by its file."""
+    return _version(row.module)
+
+
+@cache
+def _version(module: str) -> str:
+    spec = importlib.util.find_spec(module)
+    base = f"{FACTS_VERSION}.{EXTRACTOR_VERSION}"
+    if spec is None or spec.origin is None or importlib.util.find_spec("tree_sitter") is None:
+        return f"{base}-none"
+    try:
+        with os.scandir(os.path.dirname(spec.origin)) as entries:
+            libraries = [
+                entry.stat() for entry in sorted(entries, key=lambda entry: entry.name) if entry.name.endswith(".so")
+            ]
+    except OSError:
+        libraries = []
+    return "-".join((base, *(f"{one.st_size}.{one.st_mtime_ns}" for one in libraries)))
+
+
+class Contents(NamedTuple):
+    """What was read of one file, with git's id of it; without data ``why`` says why not."""
+
+    oid: bytes = b""
+    data: bytes | None = None
+    state: str = ""
+    why: str = ""
+
+
+def contents_of(reader: FileReader, job: Job) -> Contents:
+    """Read one file. Raises nothing; a file that cannot be read, or is too large, has no data."""
+    try:
+        data = reader.read(job.path, SOURCE_BYTES_MAX)
+    except OSError as error:
+        return Contents(state="failed", why=f"it cannot be read: {error.strerror}")
+    if data is None:
+        return Contents(state="too_large")
+    oid = hashlib.new(job.algorithm, b"blob %d\0%b" % (len(data), data), usedforsecurity=False).digest()
+    return Contents(oid, data)
+
+
+def row_of_contents(contents: Contents, job: Job, row: Language) -> Row:
+    """Parse what was read. Raises nothing."""
+    key, extractor = language_key(row), extractor_version(row)
+    data = contents.data
+    if data is None:
+        return Row(b"", key, extractor, contents.state, contents.why)
+    lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    plain = Row(contents.oid, key, extractor, "", "", len(data), lines)
+    state = "" if job.is_own else state_of_contents(job.path, data)
+    if state:
+        return msgspec.structs.replace(plain, state=state)
+    parsed = parse_source(job.path, data)
+    if parsed.facts is None:
+        return msgspec.structs.replace(plain, state=parsed.state, why=parsed.why_not)
+    return _row(parsed.facts, msgspec.structs.replace(plain, state=parsed.state))
+
+
+def _row(facts: Facts, plain: Row) -> Row:
+    definitions = facts.definitions()
+    rows = tuple(
+        (one.name[:NAME_CHARACTERS_MAX], number,
+         one.is_exported | one.is_test << 1 | (one.parent >= 0) << 2 | KINDS.index(one.kind) << 3)
+        for number, one in enumerate(definitions)
+    )  # fmt: skip
+    own = {name for name, _, _ in rows}
+    mentioned = {facts.final_name(target) for target in facts.targets}
+    mentioned.update(one.name for one in facts.imports)
+    mentioned.update(one.local for one in facts.imports)
+    mentioned.update(module_stem(one.module) for one in facts.imports)
+    mentions = tuple(sorted(name[:NAME_CHARACTERS_MAX] for name in mentioned - own if name and name != "*"))
+    return Row(
+        plain.oid, plain.language, plain.extractor, plain.state, "", plain.size, plain.lines, encode_facts(facts), rows, mentions,
+        facts.package,
+    )  # fmt: skip

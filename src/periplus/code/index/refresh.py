@@ -1,0 +1,254 @@
+"""A view brought up to date with its worktree, before each answer.
+
+1. The files are listed (`code.listing`): where nothing changed since the last look, that is all.
+2. Under the lock of the index, what changed is noted. A content that the index has is joined without reading it: a switch of
+   branches costs no parsing.
+3. What is new is parsed, what somebody edits first, until the budget is spent. The rest stays noted as waiting: the answer says so, and
+   the caller may have another process go on.
+
+Parsing happens in this process for a few small files, else in workers. A note in a file says which contents are being parsed here: where
+a process died of one, the next one leaves it to a worker.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Freshness", "Refresher"]
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from periplus.base.errors import LockTimeoutError
+from periplus.base.process.locks import Lock
+from periplus.code.index.blob_rows import BlobRows
+from periplus.code.index.database import Database
+from periplus.code.index.parsing import Job, Row, contents_of, extractor_version, row_of_contents
+from periplus.code.index.view_rows import Change, ViewRows
+from periplus.code.languages.registry import language_key, row_of
+from periplus.code.listing import Listing, is_settled, list_files
+from periplus.code.listing.attributes import ATTRIBUTES_NAME, Attributes
+from periplus.code.listing.classification import state_of_path
+
+Progress = Callable[[int, int], None]
+LOCAL_FILES_MAX: Final = 24
+LOCAL_BYTES_MAX: Final = 400_000
+_ROWS_PER_WRITE: Final = 400
+_ATTRIBUTE_FILES_MAX: Final = 1_000
+_BLOBS_SPARE: Final = 5_000
+
+
+class Freshness(NamedTuple):
+    """How far an answer is up to date. ``waiting`` files changed and are not parsed yet; ``parsed`` were, for this answer. ``why`` says what
+    the listing of files lacks, if anything; ``is_behind`` where the changes could not even be noted, because another process writes.
+    """
+
+    waiting: int = 0
+    parsed: int = 0
+    changed: int = 0
+    why: str = ""
+    is_behind: bool = False
+
+
+class Refresher:
+    """Brings the view of ``root`` up to date. ``environment`` is that of git."""
+
+    def __init__(self, database: Database, root: str, environment: Mapping[str, str]) -> None:
+        self._database = database
+        self._root = root
+        self._environment = environment
+        self._blobs = BlobRows(database)
+        self.view = ViewRows(database, root)
+
+    def refresh(self, budget_s: float, *, workers: int = 0, progress: Progress | None = None) -> Freshness:
+        """Bring the view up to date, for at most about ``budget_s`` seconds."""
+        deadline = time.monotonic() + budget_s
+        view = self.view
+        view.load()
+        listing = list_files(self._root, self._environment, view.indexes)
+        changed, gone = view.changes(listing)
+        outdated = view.outdated_languages()
+        waiting = view.waiting_count() if view.id >= 0 else 0
+        if not changed and not gone and not outdated and not waiting and view.id >= 0:
+            return Freshness(why=listing.why)
+        lock = Lock(f"{self._database.path}.lock", is_guard=False)
+        try:
+            with lock.holding(max(0.0, deadline - time.monotonic())):
+                return self._locked(listing, deadline, workers, progress)
+        except LockTimeoutError:
+            return Freshness(
+                waiting=max(waiting, len(changed)),
+                changed=len(changed),
+                why=listing.why,
+                is_behind=bool(changed or gone),
+            )
+
+    def _locked(self, listing: Listing, deadline: float, workers: int, progress: Progress | None) -> Freshness:
+        view = self.view
+        changed = self._note(listing)
+        jobs = view.waiting()
+        if not jobs:
+            return Freshness(changed=changed, why=listing.why)
+        parsed = self._parse(jobs, listing, deadline, workers, progress)
+        return Freshness(max(0, len(jobs) - parsed), parsed, changed, listing.why)
+
+    def _note(self, listing: Listing) -> int:
+        """Write what the listing says; return the number of files that changed."""
+        view = self.view
+        with self._database.write():
+            view.begin()
+            changed, gone = view.changes(listing)
+            outdated = view.outdated_languages()
+            view.reparse(outdated)
+            attributes = self._attributes(listing, changed)
+            for change in changed:
+                self._put(change, attributes)
+            view.remove(gone)
+            view.finish(listing, time.time_ns() // 1_000_000, is_changed=bool(changed or gone or outdated))
+        return len(changed) + len(gone)
+
+    def _put(self, change: Change, attributes: Attributes) -> None:
+        view, path = self.view, change.path
+        if change.is_gone:
+            view.put(path, change, "gone", None)
+            return
+        row = row_of(path)
+        size = int(change.stamp.partition(",")[0]) if change.stamp else None
+        state = state_of_path(path, size, row.name if row is not None else "", attributes.of(path))
+        if state or row is None:
+            view.put(path, change, state, None)
+            return
+        known = None
+        if change.oid and change.stamp is None:
+            known = self._blobs.known(change.oid, language_key(row), extractor_version(row))
+        view.note_language(path)
+        view.put(path, change, "waiting" if known is None else "known", known[0] if known is not None else None)
+
+    def _attributes(self, listing: Listing, changed: Sequence[Change]) -> Attributes:
+        """Return the attributes of files. Where they changed themselves, files keep the state that they had until they change."""
+        paths = [
+            path
+            for path in (*(listing.base or ()), *listing.dirty)
+            if path == ATTRIBUTES_NAME or path.endswith(f"/{ATTRIBUTES_NAME}")
+        ]
+        if listing.base is None and changed:
+            paths += self.view.paths_named(ATTRIBUTES_NAME)
+        files: dict[str, bytes] = {}
+        if paths:
+            from periplus.code.index.file_reader import FileReader
+
+            with FileReader(self._root) as reader:
+                for path in sorted(set(paths))[:_ATTRIBUTE_FILES_MAX]:
+                    with contextlib.suppress(OSError):
+                        files[path] = reader.read(path, 1 << 20) or b""
+        return Attributes(files)
+
+    # -- parsing -------------------------------------------------------------------------------------------------------
+
+    def _parse(
+        self,
+        jobs: list[tuple[str, bytes | None, str | None]],
+        listing: Listing,
+        deadline: float,
+        workers: int,
+        progress: Progress | None,
+    ) -> int:
+        """Parse ``jobs`` until ``deadline``; return how many were."""
+        stamps = {path: stamp for path, _, stamp in jobs}
+        work = [Job(path, listing.algorithm) for path, _, _ in jobs]
+        done = 0
+        batch: list[tuple[Job, Row]] = []
+        for job, row in self._rows(work, stamps, deadline, workers):
+            batch.append((job, row))
+            if len(batch) >= _ROWS_PER_WRITE:
+                done += self._write(batch, stamps)
+                batch = []
+                if progress is not None:
+                    progress(done, len(jobs))
+        done += self._write(batch, stamps)
+        if progress is not None and done:
+            progress(done, len(jobs))
+        self._collect()
+        return done
+
+    def _rows(
+        self, work: list[Job], stamps: Mapping[str, str | None], deadline: float, workers: int
+    ) -> Iterator[tuple[Job, Row]]:
+        known_size = sum(int((stamps[job.path] or "20000").partition(",")[0]) for job in work[: LOCAL_FILES_MAX + 1])
+        if len(work) > LOCAL_FILES_MAX or known_size > LOCAL_BYTES_MAX or self._has_died():
+            from periplus.code.index.worker_pool import parse_files
+
+            yield from parse_files(self._root, work, workers=workers, deadline=deadline)
+            self._attempt(())
+            return
+        from periplus.code.index.file_reader import FileReader
+
+        self._attempt(work)
+        with FileReader(self._root) as reader:
+            for job in work:
+                row = row_of(job.path)
+                assert row is not None  # only files of a known language wait
+                contents = contents_of(reader, job)
+                known = (
+                    self._blobs.known(contents.oid, language_key(row), extractor_version(row)) if contents.oid else None
+                )
+                if known is not None:
+                    yield job, Row(contents.oid, language_key(row), extractor_version(row), known[1])
+                else:
+                    yield job, row_of_contents(contents, job, row)
+                if time.monotonic() > deadline:
+                    break
+        self._attempt(())
+
+    def _write(self, batch: Sequence[tuple[Job, Row]], stamps: Mapping[str, str | None]) -> int:
+        """Write the rows of files; a file that is not there any more is left to the next look."""
+        if not batch:
+            return 0
+        now = time.time_ns()
+        with self._database.write():
+            kept = [(job, row) for job, row in batch if row.oid]
+            numbers = self._blobs.add([row for _, row in kept])
+            for (job, _row), number in zip(kept, numbers, strict=True):
+                stamp = stamps[job.path]
+                if stamp is not None and not is_settled(_as_stamp(stamp), now):
+                    stamp += "?"  # a later change might leave the same stamp: it is read again at the next look
+                self.view.parsed(job.path, "known", number, stamp)
+            for job, row in batch:
+                if not row.oid:
+                    self.view.parsed(job.path, row.state, None, stamps[job.path])
+        return len(batch)
+
+    def _collect(self) -> None:
+        """Remove contents that no view has, when they are more than those that one has."""
+        total = self._database.execute("SELECT count(*) FROM blob").fetchone()[0]
+        used = self._database.execute("SELECT count(DISTINCT blob) FROM entry WHERE blob IS NOT NULL").fetchone()[0]
+        if total <= 2 * used + _BLOBS_SPARE:
+            return
+        with self._database.write():
+            rows = self._database.execute(
+                "SELECT id FROM blob WHERE id NOT IN (SELECT blob FROM entry WHERE blob IS NOT NULL) ORDER BY id LIMIT ?",
+                (total - used,),
+            ).fetchall()
+            self._blobs.remove(row[0] for row in rows)
+
+    # -- the note of what is being parsed here -------------------------------------------------------------------------
+
+    def _has_died(self) -> bool:
+        """Return True where a process ended while it parsed."""
+        return os.path.exists(f"{self._database.path}.parsing")
+
+    def _attempt(self, work: Sequence[Job]) -> None:
+        note = f"{self._database.path}.parsing"
+        if work:
+            with open(note, "w", encoding="utf-8") as file:
+                json.dump([os.getpid(), *(ascii(job.path) for job in work)], file)
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(note)
+
+
+def _as_stamp(text: str) -> tuple[int, int, int, int]:
+    size, mtime, ctime, inode = map(int, text.rstrip("?").split(","))
+    return size, mtime, ctime, inode

@@ -1,0 +1,119 @@
+"""The files of a view as the resolver reads them, from the index."""
+
+from __future__ import annotations
+
+__all__ = ["DEFINING_MAX", "ViewSources"]
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+from periplus.code.index.database import Database, joined_path, shown_path, stored_path
+from periplus.code.index.file_reader import FileReader
+from periplus.code.model import decode_facts
+from periplus.code.resolution.sources import KnownFile
+
+DEFINING_MAX: Final = 400
+_FILES_KEPT_MAX: Final = 400
+_READ_BYTES_MAX: Final = 1 << 20
+_ENTRY: Final = "SELECT f.path, e.name FROM entry e JOIN folder f ON f.id = e.folder WHERE e.view = ?"
+
+
+class ViewSources:
+    """Sources over the index, as of one moment: make a new one after a refresh."""
+
+    def __init__(self, database: Database, view: int, root: str, *, files_kept: int = _FILES_KEPT_MAX) -> None:
+        self._database = database
+        self._view = view
+        self._root = root
+        self._files: OrderedDict[str, KnownFile | None] = OrderedDict()
+        self._files_kept = files_kept
+        self.with_name = lru_cache(4_096)(self._with_name)
+        self.folders_named = lru_cache(4_096)(self._folders_named)
+        self.in_folder = lru_cache(1_024)(self._in_folder)
+        self.defining = lru_cache(4_096)(self._defining)
+        self.in_package = lru_cache(4_096)(self._in_package)
+        self.exists = lru_cache(16_384)(self._exists)
+        self.read = lru_cache(64)(self._read)
+
+    def file(self, path: str) -> KnownFile | None:
+        if path in self._files:
+            self._files.move_to_end(path)
+            return self._files[path]
+        folder, _, name = path.rpartition("/")
+        row = self._database.execute(
+            "SELECT b.facts FROM folder f JOIN entry e ON e.view = f.view AND e.folder = f.id AND e.name = ? JOIN blob b ON b.id = e.blob"
+            " WHERE f.view = ? AND f.path = ?",
+            (stored_path(name), self._view, stored_path(folder)),
+        ).fetchone()
+        found = KnownFile(path, decode_facts(row[0])) if row is not None and row[0] is not None else None
+        self._files[path] = found
+        if len(self._files) > self._files_kept:
+            self._files.popitem(last=False)
+        return found
+
+    def _exists(self, path: str) -> bool:
+        folder, _, name = path.rpartition("/")
+        return (
+            self._database.execute(
+                "SELECT 1 FROM folder f JOIN entry e ON e.view = f.view AND e.folder = f.id AND e.name = ?"
+                " WHERE f.view = ? AND f.path = ? AND e.state != 'gone'",
+                (stored_path(name), self._view, stored_path(folder)),
+            ).fetchone()
+            is not None
+        )
+
+    def _with_name(self, name: str) -> Sequence[str]:
+        return self._paths(f"{_ENTRY} AND e.name = ? AND e.state != 'gone'", (self._view, stored_path(name)))
+
+    def _in_folder(self, folder: str) -> Sequence[str]:
+        return self._paths(
+            f"{_ENTRY} AND f.view = e.view AND f.path = ? AND e.state != 'gone'", (self._view, stored_path(folder))
+        )
+
+    def _folders_named(self, name: str) -> Sequence[str]:
+        rows = self._database.execute(
+            "SELECT path FROM folder f WHERE view = ? AND base = ?"
+            " AND EXISTS (SELECT 1 FROM entry e WHERE e.view = f.view AND e.folder = f.id AND e.state != 'gone')",
+            (self._view, stored_path(name)),
+        )
+        return sorted(shown_path(row[0]) for row in rows)
+
+    def _defining(self, name: str) -> Sequence[tuple[str, int]]:
+        rows = self._database.execute(
+            "SELECT f.path, e.name, d.number FROM name n JOIN definition d ON d.name = n.id JOIN entry e ON e.blob = d.blob AND e.view = ?"
+            " JOIN folder f ON f.id = e.folder WHERE n.text = ? LIMIT ?",
+            (self._view, name, DEFINING_MAX),
+        )
+        return sorted((joined_path(folder, base), number) for folder, base, number in rows)
+
+    def _in_package(self, package: str, name: str) -> Sequence[tuple[str, int]]:
+        rows = self._database.execute(
+            "SELECT f.path, e.name, d.number FROM name n JOIN definition d ON d.name = n.id JOIN package p ON p.blob = d.blob AND p.name ="
+            " (SELECT id FROM name WHERE text = ?) JOIN entry e ON e.blob = d.blob AND e.view = ? JOIN folder f ON f.id = e.folder"
+            " WHERE n.text = ? LIMIT ?",
+            (package, self._view, name, DEFINING_MAX),
+        )
+        return sorted((joined_path(folder, base), number) for folder, base, number in rows)
+
+    def mentioning(self, name: str) -> Sequence[str]:
+        """Return the paths of the files that mention or define ``name``."""
+        found = self._paths(
+            "SELECT f.path, e.name FROM name n JOIN mention m ON m.name = n.id JOIN entry e ON e.blob = m.blob AND e.view = ?"
+            " JOIN folder f ON f.id = e.folder WHERE n.text = ?",
+            (self._view, name),
+        )
+        return sorted({*found, *(path for path, _ in self.defining(name))})
+
+    def _read(self, path: str) -> bytes | None:
+        if not self.exists(path):
+            return None
+        try:
+            with FileReader(self._root) as reader:
+                return reader.read(path, _READ_BYTES_MAX)
+        except OSError:
+            return None
+
+    def _paths(self, query: str, values: tuple[object, ...]) -> list[str]:
+        return sorted(joined_path(folder, name) for folder, name in self._database.execute(query, values))
