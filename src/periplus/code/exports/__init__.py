@@ -1,0 +1,42 @@
+"""Code graph in the formats of other tools: JSON, DOT, Mermaid, GraphML and SCIP. Pure: values in, pieces of bytes out."""
+
+from typing import TYPE_CHECKING
+
+from periplus.base.lazy_package import lazily
+
+if TYPE_CHECKING:
+    from periplus.code.exports.graph import (
+        NO_PLACE,
+        Graph,
+        GraphEdge,
+        GraphFile,
+        GraphPlace,
+        GraphSymbol,
+        node_id,
+    )
+    from periplus.code.exports.json_document import GRAPH_SCHEMA, encode_json
+    from periplus.code.exports.neighbourhood import Neighbourhood, around
+else:
+    _GRAPH = ("NO_PLACE", "Graph", "GraphEdge", "GraphFile", "GraphPlace", "GraphSymbol", "node_id")
+    __getattr__ = lazily(
+        __name__,
+        {
+            **dict.fromkeys(_GRAPH, "graph"),
+            **dict.fromkeys(("GRAPH_SCHEMA", "encode_json"), "json_document"),
+            **dict.fromkeys(("Neighbourhood", "around"), "neighbourhood"),
+        },
+    )
+
+__all__ = [
+    "GRAPH_SCHEMA",
+    "NO_PLACE",
+    "Graph",
+    "GraphEdge",
+    "GraphFile",
+    "GraphPlace",
+    "GraphSymbol",
+    "Neighbourhood",
+    "around",
+    "encode_json",
+    "node_id",
+]
