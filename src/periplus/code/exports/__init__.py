@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from periplus.base.lazy_package import lazily
 
 if TYPE_CHECKING:
+    from periplus.code.exports.dot import encode_dot
     from periplus.code.exports.graph import (
         NO_PLACE,
         Graph,
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
         GraphSymbol,
         node_id,
     )
+    from periplus.code.exports.graphml import encode_graphml
     from periplus.code.exports.json_document import GRAPH_SCHEMA, encode_json
+    from periplus.code.exports.mermaid import MERMAID_CHARACTERS_MAX, MERMAID_EDGES_MAX, encode_mermaid
     from periplus.code.exports.neighbourhood import Neighbourhood, around
 else:
     _GRAPH = ("NO_PLACE", "Graph", "GraphEdge", "GraphFile", "GraphPlace", "GraphSymbol", "node_id")
@@ -22,6 +25,9 @@ else:
         __name__,
         {
             **dict.fromkeys(_GRAPH, "graph"),
+            **dict.fromkeys(("MERMAID_CHARACTERS_MAX", "MERMAID_EDGES_MAX", "encode_mermaid"), "mermaid"),
+            "encode_dot": "dot",
+            "encode_graphml": "graphml",
             **dict.fromkeys(("GRAPH_SCHEMA", "encode_json"), "json_document"),
             **dict.fromkeys(("Neighbourhood", "around"), "neighbourhood"),
         },
@@ -29,6 +35,8 @@ else:
 
 __all__ = [
     "GRAPH_SCHEMA",
+    "MERMAID_CHARACTERS_MAX",
+    "MERMAID_EDGES_MAX",
     "NO_PLACE",
     "Graph",
     "GraphEdge",
@@ -37,6 +45,9 @@ __all__ = [
     "GraphSymbol",
     "Neighbourhood",
     "around",
+    "encode_dot",
+    "encode_graphml",
     "encode_json",
+    "encode_mermaid",
     "node_id",
 ]

@@ -7,11 +7,12 @@ control characters. The backslashes directly before ``u`` or such a character ar
 
 from __future__ import annotations
 
-__all__ = ["plain_text", "unicode_text", "xml_text"]
+__all__ = ["LABEL_CHARACTERS_MAX", "label_text", "plain_text", "unicode_text", "xml_text"]
 
 import re
 from typing import Final
 
+LABEL_CHARACTERS_MAX: Final = 120
 _SURROGATES: Final = "\ud800-\udfff"
 _NOT_IN_XML: Final = f"\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff{_SURROGATES}"
 _NOT_PLAIN: Final = f"\x00-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff{_SURROGATES}"
@@ -29,17 +30,30 @@ _PLAIN: Final = _pattern(_NOT_PLAIN)
 
 def unicode_text(text: str) -> str:
     """Return ``text`` without lone surrogates."""
-    return _UNICODE.sub(_escape, text)
+    return text if _needs_none(text) else _UNICODE.sub(_escape, text)
 
 
 def xml_text(text: str) -> str:
     """Return ``text`` without characters that XML 1.0 excludes; markup is not escaped."""
-    return _XML.sub(_escape, text)
+    return text if _needs_none(text) else _XML.sub(_escape, text)
 
 
 def plain_text(text: str) -> str:
     """Return ``text`` as one line without control characters."""
-    return _PLAIN.sub(_escape, text)
+    return text if _needs_none(text) else _PLAIN.sub(_escape, text)
+
+
+def _needs_none(text: str) -> bool:
+    return text.isprintable() and "\\" not in text
+
+
+def label_text(text: str) -> str:
+    """Return ``text`` as ``plain_text`` does, without the middle of one that is too long to be drawn."""
+    plain = plain_text(text)
+    if len(plain) <= LABEL_CHARACTERS_MAX:
+        return plain
+    half = LABEL_CHARACTERS_MAX // 2
+    return f"{plain[:half]}…{plain[-half:]}"
 
 
 def _escape(found: re.Match[str]) -> str:
