@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from periplus.code.exports.json_document import GRAPH_SCHEMA, encode_json
     from periplus.code.exports.mermaid import MERMAID_CHARACTERS_MAX, MERMAID_EDGES_MAX, encode_mermaid
     from periplus.code.exports.neighbourhood import Neighbourhood, around
+    from periplus.code.exports.scip import SCIP_GRADES, encode_scip
 else:
     _GRAPH = ("NO_PLACE", "Graph", "GraphEdge", "GraphFile", "GraphPlace", "GraphSymbol", "node_id")
     __getattr__ = lazily(
@@ -26,6 +27,7 @@ else:
         {
             **dict.fromkeys(_GRAPH, "graph"),
             **dict.fromkeys(("MERMAID_CHARACTERS_MAX", "MERMAID_EDGES_MAX", "encode_mermaid"), "mermaid"),
+            **dict.fromkeys(("SCIP_GRADES", "encode_scip"), "scip"),
             "encode_dot": "dot",
             "encode_graphml": "graphml",
             **dict.fromkeys(("GRAPH_SCHEMA", "encode_json"), "json_document"),
@@ -38,6 +40,7 @@ __all__ = [
     "MERMAID_CHARACTERS_MAX",
     "MERMAID_EDGES_MAX",
     "NO_PLACE",
+    "SCIP_GRADES",
     "Graph",
     "GraphEdge",
     "GraphFile",
@@ -49,5 +52,6 @@ __all__ = [
     "encode_graphml",
     "encode_json",
     "encode_mermaid",
+    "encode_scip",
     "node_id",
 ]
