@@ -45,6 +45,14 @@ def test_nodes_are_found_by_ids_with_colons_in_path_and_name():
     assert index.outside == ["b:c"]
 
 
+def test_a_name_of_colons_takes_no_square_time():
+    name = ":" * 1_000_000
+    graph = Graph("", [], [symbol("a", name, "class", 1, 1)], [GraphEdge("calls", f"b:{name}", f"a:{name}", "named")])
+    index = NodeIndex(graph)
+    assert index.find(f"a:{name}") == graph.symbols[0]
+    assert index.outside == [f"b:{name}"]
+
+
 @settings(max_examples=40)
 @given(graphs())
 def test_each_node_has_its_own_position(graph):

@@ -1,7 +1,7 @@
 """Nodes of a graph in canonical order, found by their ids without a table of all ids.
 
-The index holds references to the values of the graph, 8 bytes each, and searches them by bisection: a million symbols take no
-second copy of their names.
+The index holds references to the values of the graph, 8 bytes each, an entry for each file, and searches the symbols of a file by
+bisection: a million symbols take no second copy of their names.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from periplus.code.exports.graph import Graph, GraphFile, GraphSymbol, node_id
 
 _ORDINAL: Final = re.compile(r"#([1-9][0-9]{0,8})\Z")
 _identity: Final = attrgetter("path", "name", "ordinal")
+_name_and_ordinal: Final = attrgetter("name", "ordinal")
 _path: Final = attrgetter("path")
 
 
@@ -37,6 +38,9 @@ class NodeIndex:
         self.symbols.sort(key=_path)
         self._edges = graph.edges
         self._refuse_equals()
+        self._files_at = {file.path: at for at, file in enumerate(self.files)}
+        self._spans = dict(_spans(self.symbols))
+        self._path_characters_max = max(map(len, self._spans), default=0)
 
     @cached_property
     def outside(self) -> list[str]:
@@ -68,20 +72,18 @@ class NodeIndex:
 
     def symbols_in(self, path: str) -> Iterator[GraphSymbol]:
         """Yield the symbols of one file."""
-        at = bisect_left(self.symbols, path, key=_path)
-        while at < len(self.symbols) and self.symbols[at].path == path:
-            yield self.symbols[at]
-            at += 1
+        start, end = self._spans.get(path, (0, 0))
+        return iter(self.symbols[start:end])
 
     def _within(self, node: str) -> int | None:
         """Return the position of a file or symbol. A path and a name may both have colons: each colon is tried."""
-        at = bisect_left(self.files, node, key=_path)
-        if at < len(self.files) and self.files[at].path == node:
+        at = self._files_at.get(node)
+        if at is not None:
             return at
         colon = node.find(":")
-        while colon >= 0:
+        while 0 <= colon <= self._path_characters_max:
             path, name = node[:colon], node[colon + 1 :]
-            if self._has_symbols(path):
+            if path in self._spans:
                 found = self._symbol_at(path, name, 0)
                 if found is None and (ordinal := _ORDINAL.search(name)):
                     found = self._symbol_at(path, name[: ordinal.start()], int(ordinal[1]) - 1)
@@ -90,14 +92,10 @@ class NodeIndex:
             colon = node.find(":", colon + 1)
         return None
 
-    def _has_symbols(self, path: str) -> bool:
-        at = bisect_left(self.symbols, path, key=_path)
-        return at < len(self.symbols) and self.symbols[at].path == path
-
     def _symbol_at(self, path: str, name: str, ordinal: int) -> int | None:
-        identity = (path, name, ordinal)
-        at = bisect_left(self.symbols, identity, key=_identity)
-        return at if at < len(self.symbols) and _identity(self.symbols[at]) == identity else None
+        start, end = self._spans.get(path, (0, 0))
+        at = bisect_left(self.symbols, (name, ordinal), start, end, key=_name_and_ordinal)
+        return at if at < end and _name_and_ordinal(self.symbols[at]) == (name, ordinal) else None
 
     def _refuse_equals(self) -> None:
         last: object = None
@@ -111,3 +109,14 @@ class NodeIndex:
             if identity == last:
                 raise UsageError(f"two symbols of the graph are called {node_id(*identity)}")
             last = identity
+
+
+def _spans(symbols: list[GraphSymbol]) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield each path and the slice of its symbols."""
+    start = 0
+    for at, symbol in enumerate(symbols):
+        if symbol.path != symbols[start].path:
+            yield symbols[start].path, (start, at)
+            start = at
+    if symbols:
+        yield symbols[start].path, (start, len(symbols))

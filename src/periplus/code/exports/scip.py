@@ -105,7 +105,7 @@ def encode_scip(
     outside: set[str] = set()
     for path in sorted(languages):
         own = edges.pop(path, [])
-        outside.update(edge.target for edge in own if index.find(edge.target) is None)
+        outside.update(edge.target for edge in own if symbols.is_outside(edge.target))
         yield message_field(_INDEX_DOCUMENTS, _document(path, languages[path], index.symbols_in(path), own, symbols))
     for node in sorted(outside):
         content = text_field(_INFORMATION_SYMBOL, symbols.outside(node)) + uint_field(

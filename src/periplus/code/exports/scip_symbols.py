@@ -27,6 +27,7 @@ _SUFFIXES: Final[Mapping[str, str]] = {
     "macro": "!",
 }
 _TERM: Final = "."
+_OUTSIDE: Final = "periplus external "
 _SIMPLE: Final = re.compile(r"[\w+$-]+", re.ASCII)
 _CACHED_NODES: Final = 1 << 16
 
@@ -58,7 +59,11 @@ class ScipSymbols:
 
     def outside(self, node: str) -> str:
         """Return the text for a node outside of the graph."""
-        return f"periplus external {_package(node)} . {_identifier(node)}/"
+        return f"{_OUTSIDE}{_package(node)} . {_identifier(node)}/"
+
+    def is_outside(self, node: str) -> bool:
+        """Test that an id is that of a node outside of the graph."""
+        return self.node(node).startswith(_OUTSIDE)
 
     def _node(self, node: str) -> str:
         found = self._index.find(node)
