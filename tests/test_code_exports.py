@@ -46,14 +46,14 @@ def test_nodes_are_found_by_ids_with_colons_in_path_and_name():
 
 
 def test_a_name_of_colons_takes_no_square_time():
-    name = ":" * 1_000_000
+    name = ":" * 200_000
     graph = Graph("", [], [symbol("a", name, "class", 1, 1)], [GraphEdge("calls", f"b:{name}", f"a:{name}", "named")])
     index = NodeIndex(graph)
     assert index.find(f"a:{name}") == graph.symbols[0]
     assert index.outside == [f"b:{name}"]
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(graphs())
 def test_each_node_has_its_own_position(graph):
     index = NodeIndex(graph)
@@ -103,9 +103,9 @@ def test_an_escape_leads_back_to_its_text(text):
 
 
 def test_long_runs_of_backslashes_take_no_square_time():
-    text = "\\" * 2_000_000
+    text = "\\" * 200_000
     assert plain_text(text) == text
-    assert len(plain_text(text + "u")) == 4_000_001
+    assert len(plain_text(text + "u")) == 400_001
 
 
 def test_what_needs_no_escape_stays():
@@ -124,14 +124,14 @@ def test_the_golden_document_is_what_is_written():
     assert b"".join(encode_json(SMALL)) == (GOLDEN / "small.json").read_bytes()
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.data())
 def test_a_graph_in_another_order_has_the_same_document(data):
     graph = data.draw(graphs())
     assert b"".join(encode_json(graph)) == b"".join(encode_json(shuffled(data.draw, graph)))
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(graphs())
 def test_the_document_has_what_the_graph_has(graph):
     found = document(graph)
