@@ -34,7 +34,8 @@ EXIT_DEFECT: Final = 70
 _TELLS_OF_DAMAGE: Final = ("status", "doctor")  # in their output; others warn after theirs
 # Commands that only print: with a closed standard output they would do nothing and yet succeed.
 _ONLY_SAYS: Final = frozenset({
-    "blame", "brief", "candidates list", "changed", "claim list", "completion", "context diff", "context expand", "context log",
+    "blame", "brief", "candidates list", "changed", "claim list", "code calls", "code find", "code impact", "code map", "code outline",
+    "code refs", "code search", "code show", "code status", "completion", "context diff", "context expand", "context log",
     "context refs", "context show", "handoff list", "inbox mail", "log", "models list", "plan list", "plan show", "plugins list",
     "recall", "related", "review", "servers list", "show", "skills list", "status", "trail diff", "trail list", "trail show",
     "trust list", "who",
@@ -74,6 +75,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("link", "record how one entity is related to another", "periplus.cli.memory.lifecycle"),
     Command("reflect", "propose memory from trails: failures, corrections, routines", "periplus.cli.memory.candidates"),
     Command("candidates", "list proposed memory, accept or refuse it", "periplus.cli.memory.candidates"),
+    Command("code", "find symbols, their uses, what a change reaches and the tests to run", "periplus.cli.code.commands"),
     Command("changed", "list what others changed since your last session, a record or a time", "periplus.cli.memory.relevance"),
     Command("who", "list who works here now, and on what", "periplus.cli.work.sessions"),
     Command("session", "begin or end a session of work", "periplus.cli.work.sessions"),
@@ -109,6 +111,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
 PARTS: Final[dict[str, str]] = {
     "init": "getting started",
     "remember": "memory",
+    "code": "code",
     "changed": "coordination",
     "trail": "runs and contexts",
     "log": "history and proofs",

@@ -18,6 +18,7 @@ import msgspec
 
 from periplus.cli.agent.schemas import RUN_SCHEMAS
 from periplus.cli.agent.skill_schemas import SKILL_SCHEMAS
+from periplus.cli.code.schemas import CODE_SCHEMAS
 from periplus.cli.common.examples import EXAMPLES
 from periplus.cli.common.schemas import SCHEMAS
 from periplus.cli.context.schemas import CONTEXT_SCHEMAS
@@ -40,6 +41,7 @@ ALL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     **SCHEMAS,
     **INBOX_SCHEMAS,
     **KNOWING_SCHEMAS,
+    **CODE_SCHEMAS,
     **WORK_SCHEMAS,
     **CONNECT_SCHEMAS,
     **REVIEW_SCHEMAS,

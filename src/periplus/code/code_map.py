@@ -74,6 +74,7 @@ class Status(NamedTuple):
     failed: tuple[tuple[str, str], ...]
     source_bytes: int
     index_bytes: int
+    edges: Mapping[str, int]
 
 
 class CodeMap:
@@ -101,6 +102,7 @@ class CodeMap:
         self._go_on = go_on
         self._database = Database(index)
         self._refresher = Refresher(self._database, root, environment)
+        self._view: CodeView | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -121,7 +123,12 @@ class CodeMap:
             self._database = Database(self._index)
             self._refresher = Refresher(self._database, self.root, self._environment)
             self._refresh()
-        return CodeView(self._database, self._refresher.view.id, self.root)
+        self._view = CodeView(self._database, self._refresher.view.id, self.root)
+        return self._view
+
+    def last_view(self) -> CodeView:
+        """Return the view of the last question, as it was then."""
+        return self._view or self.view()
 
     def _refresh(self) -> None:
         self.freshness = self._refresher.refresh(self._budget_s, workers=self._workers, progress=self._progress)
@@ -141,6 +148,16 @@ class CodeMap:
                 mend=f"Look for similar names: periplus code find {typed.rpartition(':')[2]!r}",
             )
         return found
+
+    def find(
+        self, name: str, *, kind: str = "", path: str = "", language: str = "", limit: int = 30, offset: int = 0
+    ) -> Found:
+        """Return the symbols that ``name`` may mean, the best first: the same name, a beginning, parts, a misspelling; exported ones first,
+        tests last, then those that more files mention. ``path`` is a file or folder.
+        """
+        from periplus.code.queries.symbol_search import find_symbols
+
+        return Found(*find_symbols(self.view(), name, (kind, path, language), (offset, limit)))
 
     def outline(self, path: str) -> Outline:
         """Return the symbols of a file. Raises NotFoundError where the worktree has no such file."""
@@ -218,7 +235,7 @@ class CodeMap:
         total = sum(files for files, _, _ in languages.values()) + sum(unparsed.values())
         return Status(
             self.root, dict(sorted(languages.items())), total, dict(sorted(unparsed.items())), view.failures(), size,
-            sum(os.path.getsize(path) for ending in ("", "-wal") if os.path.exists(path := self._index + ending)),
+            sum(os.path.getsize(path) for ending in ("", "-wal") if os.path.exists(path := self._index + ending)), {},
         )  # fmt: skip
 
 

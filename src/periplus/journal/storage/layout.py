@@ -53,6 +53,7 @@ class Layout:
         self.cursors = os.path.join(root, "cursors")
         self.index = os.path.join(root, "index.sqlite")
         self.turns = os.path.join(root, "turns.sqlite")  # sessions of the agent; derived, as the index is
+        self.code = os.path.join(root, "cache", "code.sqlite")  # the code map; derived
         self.hooks = os.path.join(root, HOOKS_FOLDER)
 
     def refuse_links(self) -> None:

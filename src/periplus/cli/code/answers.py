@@ -1,0 +1,246 @@
+"""Answers of the code map, for people and as JSON documents."""
+
+from __future__ import annotations
+
+__all__ = ["calls", "find", "impact", "outline", "refs", "show", "status"]
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from periplus.cli.code import schemas
+from periplus.cli.code.documents import freshness_out, place_out, symbol_out, use_out
+from periplus.cli.common.face import Face, counted, visible
+
+if TYPE_CHECKING:
+    from periplus.code.code_map import CodeMap, Found, ImpactAnswer, Outline, Shown, Status
+    from periplus.code.queries.references import Place, Use
+    from periplus.code.queries.view import SymbolId
+
+_GRADES: Final = ("proven", "likely", "named")
+_PLACES_SHOWN: Final = 12
+_TEXT_LINES: Final = 60
+_REASONS: Final = {
+    "unsupported": "of no language that is parsed", "vendored": "code of others", "generated": "made by a program", "minified": "minified",
+    "too_large": "over 2 MiB", "not_text": "no text", "no_parser": "parser not installed (pip install 'periplus[code]')",
+    "failed": "parsing failed", "waiting": "not parsed yet",
+}  # fmt: skip
+
+
+def find(face: Face, code_map: CodeMap, name: str, found: Found) -> int:
+    result = schemas.FindOut(name, [symbol_out(one) for one in found.symbols], found.total, freshness_out(code_map))
+
+    def lines() -> Iterator[str]:
+        for one in result.symbols:
+            yield _symbol_line(face, one)
+        if len(result.symbols) < result.matched:
+            yield f"{result.matched - len(result.symbols):,} more: --limit {result.matched} or --offset"
+        if not result.symbols:
+            yield f"No symbol is called {visible(name)}, or like it."
+
+    return face.emit(result, lines, 0 if found.symbols else 1)
+
+
+def outline(face: Face, code_map: CodeMap, found: Sequence[Outline]) -> int:
+    files = [
+        schemas.OutlineFileOut(one.path, one.language, one.state, [symbol_out(symbol) for symbol in one.symbols])
+        for one in found
+    ]
+
+    def lines() -> Iterator[str]:
+        paint = face.palette
+        for one in files:
+            if len(files) > 1 or not one.symbols:
+                why = (
+                    ""
+                    if one.state == "parsed"
+                    else f"  {paint.warn}{_REASONS.get(one.state, 'has syntax errors')}{paint.end}"
+                )
+                yield f"{paint.bold}{visible(one.path)}{paint.end}{why}"
+            for symbol in one.symbols:
+                depth = symbol.name.count(".")
+                text = f"{symbol.line:5d}  {'  ' * depth}{visible(symbol.signature or symbol.name)}"
+                yield _cut(face, text)
+
+    is_found = any(one.symbols for one in files)
+    return face.emit(schemas.OutlineOut(files, freshness_out(code_map)), lines, 0 if is_found else 1)
+
+
+def refs(
+    face: Face, code_map: CodeMap, found: Sequence[tuple[SymbolId, Sequence[Place]]], grade: str, page: tuple[int, int]
+) -> int:
+    view = code_map.last_view()
+    offset, limit = page
+    wanted = _GRADES[: _GRADES.index(grade) + 1]
+    symbols = []
+    left = 0
+    for symbol, places in found:
+        own = [place for place in places if place.grade in wanted]
+        shown = own[offset : offset + limit]
+        left += len(own) - len(shown)
+        symbols.append(
+            schemas.SymbolPlacesOut(str(symbol), _counts(places), [place_out(view, place) for place in shown])
+        )
+    result = schemas.RefsOut(symbols, freshness_out(code_map))
+
+    def lines() -> Iterator[str]:
+        for one in symbols:
+            yield from _places_lines(face, one.symbol, one.counts, one.places)
+        if left:
+            yield f"{left:,} more: --limit {offset + limit + left} or --offset {offset + limit}"
+
+    return face.emit(result, lines, 0 if any(one.places for one in symbols) else 1)
+
+
+def calls(face: Face, code_map: CodeMap, found: Sequence[tuple[SymbolId, Sequence[Use]]]) -> int:
+    symbols = [schemas.SymbolUsesOut(str(symbol), [use_out(use) for use in uses]) for symbol, uses in found]
+    result = schemas.CallsOut(symbols, freshness_out(code_map))
+
+    def lines() -> Iterator[str]:
+        for one in symbols:
+            yield f"{face.palette.bold}{visible(one.symbol)}{face.palette.end}"
+            yield from (_use_line(face, use) for use in one.uses)
+
+    return face.emit(result, lines, 0 if any(one.uses for one in symbols) else 1)
+
+
+def show(face: Face, code_map: CodeMap, found: Sequence[Shown]) -> int:
+    view = code_map.last_view()
+    symbols = [
+        schemas.ShownSymbolOut(
+            symbol_out(one.symbol), one.text, [place_out(view, place) for place in one.places], _counts(one.places),
+            [use_out(use) for use in one.uses], [str(test) for test in one.tests], [], [], "",
+        )
+        for one in found
+    ]  # fmt: skip
+    result = schemas.ShowOut(symbols, freshness_out(code_map))
+
+    def lines() -> Iterator[str]:
+        for one in symbols:
+            yield from _shown_lines(face, one)
+
+    return face.emit(result, lines, 0 if symbols else 1)
+
+
+def impact(face: Face, code_map: CodeMap, found: ImpactAnswer, page: tuple[int, int]) -> int:
+    offset, limit = page
+    dependents = [
+        schemas.DependentOut(str(one.symbol), one.depth, one.grade, str(one.via), one.line, one.is_test)
+        for one in found.impact.dependents
+    ]
+    depths = Counter(str(one.depth) for one in found.impact.dependents)
+    result = schemas.ImpactOut(
+        [str(one) for one in found.impact.seeds], [str(one) for one in found.removed], dependents[offset : offset + limit],
+        dict(sorted(depths.items(), key=lambda item: int(item[0]))), found.impact.named, found.impact.is_cut,
+        [str(one) for one in found.tests], [schemas.CommandOut(list(one.words), one.tests) for one in found.commands],
+        freshness_out(code_map),
+    )  # fmt: skip
+
+    def lines() -> Iterator[str]:
+        paint = face.palette
+        seeds = len(result.of)
+        yield (
+            f"{paint.bold}{visible(result.of[0]) if seeds == 1 else counted(seeds, 'symbols')}{paint.end}"
+            if seeds
+            else "Nothing changed."
+        )
+        for name in result.removed:
+            yield f"  {paint.warn}removed{paint.end} {visible(name)}"
+        for one in result.dependents:
+            mark = f" {paint.good}test{paint.end}" if one.test else ""
+            yield f"  {one.depth:3d}  {paint.name}{visible(one.symbol)}{paint.end}{mark}  {paint.dim}{one.grade}, uses {visible(one.via)} at line {one.line}{paint.end}"
+        if len(dependents) > len(result.dependents):
+            yield f"  {len(dependents) - len(result.dependents):,} more: --limit {len(dependents)}"
+        more = "at least " if result.cut else ""
+        yield f"{more}{counted(len(dependents), 'dependents')}, {counted(len(result.tests), 'tests')}" + (
+            f"; {counted(result.named, 'further places')} with the same name" if result.named else ""
+        )
+        for command in result.commands:
+            yield f"  {visible(shlex.join(command.words))}"
+
+    return face.emit(result, lines, 0 if dependents or found.tests else 1)
+
+
+def status(face: Face, code_map: CodeMap, found: Status) -> int:
+    result = schemas.CodeStatusOut(
+        found.root, found.files, [schemas.LanguageOut(name, *counts) for name, counts in found.languages.items()], dict(found.unparsed),
+        dict(found.failed), dict(found.edges), found.source_bytes, found.index_bytes, freshness_out(code_map),
+    )  # fmt: skip
+
+    def lines() -> Iterator[str]:
+        paint = face.palette
+        yield f"{paint.bold}{visible(found.root)}{paint.end}: {counted(found.files, 'files')}"
+        for one in sorted(result.languages, key=lambda one: -one.lines):
+            yield f"  {paint.name}{one.language:<12}{paint.end} {one.files:8,} files {one.lines:10,} lines {one.symbols:9,} symbols"
+        for state, count in result.unparsed.items():
+            yield f"  {paint.dim}{counted(count, 'files')} not parsed: {_REASONS.get(state, state)}{paint.end}"
+        for path, why in result.failed.items():
+            yield f"    {paint.warn}{visible(path)}{paint.end}: {visible(why)}"
+        if result.edges:
+            yield "  edges: " + ", ".join(f"{count:,} {name}" for name, count in result.edges.items())
+        share = f" ({100 * found.index_bytes // found.source_bytes} % of the source)" if found.source_bytes else ""
+        yield f"  index: {found.index_bytes / 1e6:,.1f} MB{share}"
+
+    return face.emit(result, lines, 0 if result.languages else 1)
+
+
+def _symbol_line(face: Face, one: schemas.SymbolOut) -> str:
+    paint = face.palette
+    text = (
+        f"{paint.name}{visible(one.path)}:{one.line}{paint.end}  {one.kind} {paint.bold}{visible(one.name)}{paint.end}"
+    )
+    return f"{text}  {paint.dim}{_cut(face, visible(one.doc or one.signature), len(one.path) + len(one.name) + 20)}{paint.end}"
+
+
+def _places_lines(face: Face, symbol: str, counts: dict[str, int], places: Sequence[schemas.PlaceOut]) -> Iterator[str]:
+    paint = face.palette
+    said = ", ".join(f"{count:,} {grade}" for grade, count in counts.items() if count) or "no places"
+    yield f"{paint.bold}{visible(symbol)}{paint.end}  {paint.dim}{said}{paint.end}"
+    for one in places:
+        grade = f"{paint.warn if one.grade == 'named' else paint.dim}{one.grade}{paint.end}"
+        yield f"  {paint.name}{visible(one.path)}:{one.line}{paint.end} {grade}  {_cut(face, visible(one.text), len(one.path) + 18)}"
+
+
+def _use_line(face: Face, one: schemas.EdgeOut) -> str:
+    paint = face.palette
+    lines = ", ".join(map(str, one.lines[:4])) + ("…" if len(one.lines) > 4 else "")
+    return (
+        f"  {one.role:<9} {paint.name}{visible(one.symbol)}{paint.end}  {paint.dim}{one.grade}, line {lines}{paint.end}"
+    )
+
+
+def _shown_lines(face: Face, one: schemas.ShownSymbolOut) -> Iterator[str]:
+    paint = face.palette
+    symbol = one.symbol
+    yield f"{paint.name}{visible(symbol.path)}:{symbol.line}{paint.end}  {symbol.kind} {paint.bold}{visible(symbol.name)}{paint.end}"
+    text = one.text.splitlines()
+    for number, line in enumerate(text[:_TEXT_LINES], symbol.start_line):
+        yield f"{paint.dim}{number:5d}{paint.end}  {visible(line.expandtabs(4))}"
+    if len(text) > _TEXT_LINES:
+        yield f"       {len(text) - _TEXT_LINES:,} more lines"
+    yield from _places_lines(face, "used by", one.counts, one.callers[:_PLACES_SHOWN])
+    if len(one.callers) > _PLACES_SHOWN:
+        yield f"  {len(one.callers) - _PLACES_SHOWN:,} more: periplus code refs {shlex.quote(symbol.symbol)}"
+    if one.uses:
+        yield f"{paint.bold}uses{paint.end}"
+        yield from (_use_line(face, use) for use in one.uses[:_PLACES_SHOWN])
+        if len(one.uses) > _PLACES_SHOWN:
+            yield f"  {len(one.uses) - _PLACES_SHOWN:,} more: periplus code calls {shlex.quote(symbol.symbol)}"
+    for title, names in (("tests that reach it", one.tests), ("memory", one.memory), ("claimed by", one.claims)):
+        if names:
+            yield f"{paint.bold}{title}{paint.end}"
+            yield from (f"  {visible(name)}" for name in names[:_PLACES_SHOWN])
+            if len(names) > _PLACES_SHOWN:
+                yield f"  {len(names) - _PLACES_SHOWN:,} more"
+    if one.changed_by:
+        yield f"{paint.bold}changed last{paint.end}  {visible(one.changed_by)}"
+
+
+def _counts(places: Sequence[Place]) -> dict[str, int]:
+    found = Counter(place.grade for place in places)
+    return {grade: found[grade] for grade in _GRADES}
+
+
+def _cut(face: Face, text: str, taken: int = 0) -> str:
+    return text if face.width is None else visible(text, max(20, face.width - taken))
