@@ -261,6 +261,7 @@ def test_a_submodule_behind_a_link_is_not_entered(project):
     git(project, "submodule", "--quiet", "add", str(inner), "ext/sub")
     shutil.move(project / "ext", project.parent / "moved")
     (project / "ext").symlink_to("../moved")
+    (project / "ext/sub/.git").write_text(f"gitdir: {project}/.git/modules/ext/sub\n")  # as before from where it is now
     assert Listed(project).paths() == [".gitignore", ".gitmodules", "a.py", "pkg/b.py"]
 
 
@@ -325,6 +326,41 @@ def test_git_in_the_project_is_not_run(project, owned):
     assert not owned[1].exists()
 
 
+def other_git(folder, script):
+    """An environment in which git is a program that does not work."""
+    write(folder, {"git": f"#!/bin/sh\n{script}\n"})
+    (folder / "git").chmod(0o755)
+    return ENVIRONMENT | {"PATH": f"{folder}:{ENVIRONMENT['PATH']}"}
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("kill -9 $$", "git was ended by signal 9"), ("exit 3", "git failed with exit code 3"), ("echo oops >&2; exit 1", "git failed: oops"),
+        ("exec yes", "git returned more than 67,108,864 bytes"),
+    ],
+)  # fmt: skip
+def test_a_git_that_fails_is_said(project, tmp_path, script, why):
+    listed = Listed(project, other_git(tmp_path / "bin", script))
+    assert listed.paths() == [".gitignore", "a.py", "pkg/b.py"]
+    assert listed.listing.why == why
+
+
+def test_a_git_that_hangs_is_given_up(project, tmp_path):
+    environment = other_git(tmp_path / "bin", "exec tail -f /dev/null")
+    open_before = len(os.listdir("/dev/fd"))
+    with pytest.raises(EnvironmentFailure, match="too long"):
+        list_files(str(project), environment, seconds_max=0.1)
+    assert len(os.listdir("/dev/fd")) == open_before
+
+
+def test_settings_that_never_end_are_not_waited_for(project):
+    (project / ".git/config").rename(project / ".git/kept")
+    os.mkfifo(project / ".git/config")
+    with pytest.raises(EnvironmentFailure, match="too long"):
+        list_files(str(project), ENVIRONMENT, seconds_max=0.2)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs to give a folder to another user")
 def test_a_repository_of_another_user_is_said(project):
     for path in (project, project / ".git"):
@@ -348,19 +384,41 @@ def test_nothing_that_the_settings_of_a_repository_name_is_run(project, owned):
             f"[core]\n\tfsmonitor = {program}\n\thooksPath = .git/hooks\n\tworktree = /\n\tpager = {program}\n\tsshCommand = {program}\n"
             f"[alias]\n\tls-files = !{program}\n\tdiff-files = !{program}\n[pager]\n\tls-files = {program}\n[diff]\n\texternal = {program}\n"
         )
+    os.utime(
+        project / ".git/index", (1, 1)
+    )  # all files are newer: their time stamps prove nothing, git has to read them
     listed = Listed(project)
-    for number in range(3):
-        write(
-            project, {"a.py": f"{number}\n", "pkg/b.py": f"{number}\n"}
-        )  # as long as in the index: git has to read them
-        os.utime(project / ".git/index", ns=(0, 0))  # and all files are newer than the index
-        assert listed.paths() == [".gitattributes", ".gitignore", "a.py", "pkg/b.py"]
-        assert listed.listing.kind == "git"
+    found = listed.again()
+    assert sorted(found) == [".gitattributes", ".gitignore", "a.py", "pkg/b.py"]
+    assert found["a.py"].oid == blob_id(b"a\n")
+    assert (listed.listing.kind, ran.exists()) == ("git", False)
+    for setting in ("filter.one", "filter.two=three", "filter.lfs"):
+        git(project, "config", "--unset-all", f"{setting}.required", fails=None)
+    git(project, f"--work-tree={project}", "-c", "core.fsmonitor=false", "diff-files", fails=None)
+    assert ran.exists(), "git itself does not run a filter here, so that the above proves nothing"
+
+
+@pytest.mark.parametrize(
+    ("place", "settings", "name"),
+    [
+        (".git/config", "[FILTER{name}]", "x"), (".git/more", "[filter{name}]", "x"), (".git/config.worktree", "[filter{name}]", "x"),
+        ("../user", "[filter{name}]", "lfs"),
+    ],
+)  # fmt: skip
+def test_a_filter_is_not_run_wherever_it_is_set(project, owned, place, settings, name):
+    program, ran = owned
+    write(project, {".gitattributes": f"*.py filter={name}\n"})
+    more = {"more": "[include]\n\tpath = more\n", "config.worktree": "[extensions]\n\tworktreeConfig = true\n"}
+    with (project / ".git/config").open("a") as file:
+        file.write(more.get(os.path.basename(place), ""))
+    with (project / place).open("a") as file:
+        file.write(settings.format(name=f' "{name}"') + f"\n\tclean = {program}\n")
+    os.utime(project / ".git/index", (1, 1))
+    listed = Listed(project, ENVIRONMENT | {"GIT_CONFIG_GLOBAL": str(project.parent / "user")})
+    assert listed.again()["a.py"].oid == blob_id(b"a\n")
     assert not ran.exists()
-    write(project, {"a.py": "x\n"})
-    git(project, "-c", "core.worktree=", "status", fails=None)
-    git(project, f"--work-tree={project}", "add", "a.py", fails=None)
-    assert ran.exists(), "git itself would not have run it either"
+    git(project, "-c", f"include.path={project.parent}/user", "diff-files")
+    assert ran.exists(), "git itself does not run a filter here, so that the above proves nothing"
 
 
 def test_nothing_is_run_for_a_folder_that_looks_like_a_bare_repository(project, owned):
@@ -369,7 +427,7 @@ def test_nothing_is_run_for_a_folder_that_looks_like_a_bare_repository(project, 
     write(project, {"pkg/config": f"[core]\n\trepositoryformatversion = 0\n\tworktree = ..\n\tfsmonitor = {program}\n"})
     listed = Listed(project / "pkg")
     assert "b.py" in listed.paths()
-    assert listed.listing.kind == "folder"
+    assert (listed.listing.kind, listed.listing.why) == ("folder", "")
     assert "pkg/b.py" in Listed(project).again()
     assert not ran.exists()
 
@@ -388,7 +446,7 @@ def test_settings_of_a_repository_further_up_do_not_count(project, owned):
             ".gitattributes": "* filter=x\n",
         },
     )
-    os.utime(project / ".git/index", ns=(0, 0))
+    os.utime(project / ".git/index", (1, 1))
     listed = Listed(project / "pkg")
     assert listed.paths() == ["b.py"]
     assert (listed.listing.kind, listed.listing.why[:10]) == ("folder", "git failed")
@@ -403,7 +461,10 @@ def test_variables_of_a_hook_of_git_do_not_count(project, tmp_path):
         "GIT_WORK_TREE": str(other),
         "GIT_PREFIX": "x/",
     }
-    assert Listed(project, ENVIRONMENT | hook).paths() == [".gitignore", "a.py", "pkg/b.py"]
+    found = Listed(project, ENVIRONMENT | hook).again()
+    assert {path: bool(state.oid) for path, state in found.items()} == dict.fromkeys(
+        (".gitignore", "a.py", "pkg/b.py"), True
+    )
 
 
 def test_paths_that_lead_out_are_not_listed(project):

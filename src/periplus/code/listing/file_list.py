@@ -11,19 +11,22 @@ from collections.abc import Mapping, Sequence
 from periplus.base.errors import UsageError, environment_failure
 from periplus.code.listing.folder_walk import walk_folder
 from periplus.code.listing.git_listing import list_worktree
-from periplus.code.listing.git_process import find_git
+from periplus.code.listing.git_process import SECONDS_MAX, find_git
 from periplus.code.listing.model import FILES_MAX, IndexState, Listing
 from periplus.code.listing.repository import find_repository
 
 
 def list_files(
-    root: str, environment: Mapping[str, str], known: Sequence[IndexState] = (), *, files_max: int = FILES_MAX
-) -> Listing:
+    root: str, environment: Mapping[str, str], known: Sequence[IndexState] = (), *,
+    files_max: int = FILES_MAX, seconds_max: float = SECONDS_MAX,
+) -> Listing:  # fmt: skip
     """Return the files of ``root``, a folder.
 
     ``environment`` is the one to find and run git in, ``known`` the ``indexes`` of an earlier listing of the same
     folder: where they are still right, ``base`` is not read. Where git cannot list a worktree, the folder is walked
-    and ``why`` gives the reason. Raises UsageError for what is no folder, EnvironmentFailure where it cannot be read.
+    and ``why`` gives the reason. Raises UsageError for what is no folder, EnvironmentFailure
+    where it cannot be read or where git takes longer than ``seconds_max``: then an earlier listing is nearer to the truth than
+    a walk.
     """
     try:
         root = os.path.realpath(root, strict=True)
@@ -38,7 +41,7 @@ def list_files(
     program = find_git(environment)
     if not program:
         return _walked(root, files_max, "git is not installed, so that its rules on ignored files are not applied")
-    found = list_worktree(root, repository, program, environment, known, files_max)
+    found = list_worktree(root, repository, program, environment, known, files_max, seconds_max)
     return found if isinstance(found, Listing) else _walked(root, files_max, found)
 
 

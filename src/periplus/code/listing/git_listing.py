@@ -24,12 +24,13 @@ __all__ = ["MODULES_MAX", "list_worktree"]
 import os
 import re
 import stat
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal
 
 from periplus.base.named_tuple import NamedTuple
 from periplus.code.listing.folder_walk import lstat_stamp
-from periplus.code.listing.git_process import Answer, Git
+from periplus.code.listing.git_process import SECONDS_MAX, Answer, Git
 from periplus.code.listing.model import FILES_MAX, IndexState, Listing, Stamp
 from periplus.code.listing.repository import Repository, index_stamp, module_repository
 
@@ -76,21 +77,25 @@ class _ChangedError(Exception):
 
 def list_worktree(
     root: str, repository: Repository, program: str, environment: Mapping[str, str],
-    known: Sequence[IndexState] = (), files_max: int = FILES_MAX,
+    known: Sequence[IndexState] = (), files_max: int = FILES_MAX, seconds_max: float = SECONDS_MAX,
 ) -> Listing | str:  # fmt: skip
     """Return the files of ``root``, a folder of the worktree of ``repository``; in words, why git cannot list them.
 
     ``root`` is absolute and without symbolic links, ``program`` the path of git, and ``known`` the ``indexes`` of an
-    earlier listing of the same root.
+    earlier listing of the same root. Raises EnvironmentFailure where it takes longer than ``seconds_max``.
     """
-    first = _Part("", root, repository)
+    first, until = _Part("", root, repository), time.monotonic() + seconds_max
+
+    def git(repository: Repository) -> Git:
+        return Git(program, environment, *repository, until)
+
     is_known = _is_current(first, known)
     try:
         for number in range(TRIES_MAX):
-            reading = _Reading(first, program, environment, known if is_known else (), files_max)
+            reading = _Reading(first, git, known if is_known else (), files_max)
             try:
                 found = reading.listing(is_last_try=number + 1 == TRIES_MAX)
-                return _IGNORED if _is_left_out(first, found, program, environment) else found
+                return _IGNORED if _is_left_out(first, found, git) else found
             except _ChangedError:
                 is_known = False
     except _FailedError as error:
@@ -98,23 +103,22 @@ def list_worktree(
     raise AssertionError("the last try does not ask for another")
 
 
-def _is_left_out(first: _Part, found: Listing, program: str, environment: Mapping[str, str]) -> bool:
+def _is_left_out(first: _Part, found: Listing, git: Callable[[Repository], Git]) -> bool:
     """Return whether git lists nothing because a repository further up, such as one of a whole home folder, ignores the root."""
     repository = first.repository
     if first.folder == repository.top or found.dirty or any(index.file_count for index in found.indexes):
         return False
     inside = os.path.relpath(first.folder, repository.top)
-    return not Git(program, environment, *repository).ask(repository.top, (*_IS_IGNORED, f"{inside}/"))[0].problem
+    return not git(repository).ask(repository.top, (*_IS_IGNORED, f"{inside}/"))[0].problem
 
 
 class _Reading:
     """One listing of a worktree and of its submodules; with ``known`` it relies on these indexes, without it reads all."""
 
     def __init__(
-        self, first: _Part, program: str, environment: Mapping[str, str], known: Sequence[IndexState], files_max: int
+        self, first: _Part, git: Callable[[Repository], Git], known: Sequence[IndexState], files_max: int
     ) -> None:
-        self._first = first
-        self._program, self._environment = program, environment
+        self._first, self._git = first, git
         self._known = {index.prefix: index for index in known}
         self._left = files_max
         self._disk = _Disk(first.folder)
@@ -132,7 +136,7 @@ class _Reading:
             if len(self._indexes) == MODULES_MAX:
                 self._problems.append(f"submodules beyond the first {MODULES_MAX:,} are left out")
                 break
-            git = Git(self._program, self._environment, *part.repository)
+            git = self._git(part.repository)
             algorithm = algorithm if part.prefix else git.algorithm
             index = self._list(git, part, is_last_try=is_last_try)
             self._indexes.append(index)
@@ -258,20 +262,22 @@ def _parts(root: str, index: IndexState, disk: _Disk) -> list[_Part]:
 
 
 def _read_index(answer: Answer, prefix: str, files_max: int) -> _Index:
-    """Parse ``ls-files --stage -v``: ``H 100644 <id> 0<tab><path>``; the tag is H for a file that git compares."""
+    """Parse ``ls-files --stage -v``: ``H 100644 <id> 0<tab><path>``; the tag is H for a
+    file that git compares, M for one that is not merged.
+    """
     found = _Index({}, [], [], 0, "")
     files, cut = found.files, 0
     for record in answer.out.decode("utf-8", "surrogateescape").split("\0"):
         head, _, path = record.partition("\t")
         if not path or not _is_sound(path):
             continue
-        tag, mode, oid, stage = head.split(" ")
+        tag, mode, oid, _ = head.split(" ")
         path = prefix + path
         if mode == _MODULE_MODE:
             found.modules.append(path)
-        elif mode == _LINK_MODE and stage == "0":
+        elif mode == _LINK_MODE and tag == "H":
             continue
-        elif tag != "H" or stage != "0":
+        elif tag != "H":
             if not found.watched or found.watched[-1] != path:  # the versions of an unmerged file follow each other
                 found.watched.append(path)
         elif len(files) < files_max:

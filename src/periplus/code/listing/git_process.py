@@ -20,9 +20,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
+from periplus.base.errors import EnvironmentFailure
 from periplus.base.named_tuple import NamedTuple
 
-SECONDS_MAX: Final = 120.0
+SECONDS_MAX: Final = 60.0
 BYTES_MAX: Final = 64 << 20
 FILTERS_MAX: Final = 1_000
 _SETTINGS_BYTES_MAX: Final = 1 << 20
@@ -55,14 +56,20 @@ class Answer(NamedTuple):
 
 
 class Git:
-    """Git in the worktree ``top``, whose git folder is ``folder`` and whose shared settings are in ``common``."""
+    """Git in the worktree ``top``, whose git folder is ``folder`` and whose shared settings are in ``common``.
 
-    def __init__(self, program: str, environment: Mapping[str, str], top: str, folder: str, common: str) -> None:
+    ``until`` is the deadline of all calls on the monotonic clock; without one, each call may take SECONDS_MAX.
+    """
+
+    def __init__(
+        self, program: str, environment: Mapping[str, str], top: str, folder: str, common: str, until: float | None = None
+    ) -> None:  # fmt: skip
         self._program = program
         self._environment = _git_environment(environment, top)
         self._set_filters_off([_ALWAYS_OFF])
         self._settings = _settings_bytes(common, folder)
         self._is_checked = False
+        self._deadline = until
 
     @property
     def algorithm(self) -> Literal["sha1", "sha256"]:
@@ -71,19 +78,22 @@ class Git:
         return "sha256" if b"objectformat=sha256" in text or b'objectformat="sha256"' in text else "sha1"
 
     def ask(self, folder: str, *commands: Sequence[str]) -> list[Answer]:
-        """Run git in ``folder`` with each of ``commands``, all at the same time."""
+        """Run git in ``folder`` with each of ``commands``, all at the same time.
+
+        Raises EnvironmentFailure where they have not ended at the deadline.
+        """
         if not self._is_checked:
             problem = self._find_filters(folder)
             if problem:
                 return [Answer(b"", problem)] * len(commands)
             self._is_checked = True
-        return _run([self._line(folder, command) for command in commands], self._environment)
+        return _run([self._line(folder, command) for command in commands], self._environment, self._until())
 
     def _find_filters(self, folder: str) -> str:
         """Switch off the filters that the repository's own settings define; return what prevented it."""
         if not any(word in self._settings.lower() for word in _WORDS_OF_FILTERS):
             return ""
-        answer = _run([self._line(folder, _FILTER_NAMES)], self._environment)[0]
+        answer = _run([self._line(folder, _FILTER_NAMES)], self._environment, self._until())[0]
         if answer.problem and answer.problem != _NONE_FOUND:
             return answer.problem
         names = answer.out.decode("utf-8", "surrogateescape").split("\0")
@@ -92,6 +102,9 @@ class Git:
             return f"the settings of git define over {FILTERS_MAX:,} filters"
         self._set_filters_off(keys)
         return ""
+
+    def _until(self) -> float:
+        return time.monotonic() + SECONDS_MAX if self._deadline is None else self._deadline
 
     def _set_filters_off(self, keys: Iterable[str]) -> None:
         # By the environment: an option's name ends at its first "=", and a filter's name may contain one.
@@ -156,12 +169,12 @@ def _settings_bytes(common: str, folder: str) -> bytes:
     return b"\n".join(found)
 
 
-def _run(lines: Sequence[Sequence[str]], environment: Mapping[str, str]) -> list[Answer]:
+def _run(lines: Sequence[Sequence[str]], environment: Mapping[str, str], until: float) -> list[Answer]:
     """Run several processes at the same time and return what each said, in their order."""
     children: list[_Child] = []
     try:
         children += [_Child(line, environment) for line in lines]
-        _read(children)
+        _read(children, until)
         return [child.answer() for child in children]
     except OSError as error:
         return [Answer(b"", f"git cannot be run: {error.strerror or error}")] * len(lines)
@@ -240,8 +253,7 @@ class _Child:
         return Answer(bytes(self.out), self.problem, bytes(self.said))
 
 
-def _read(children: Sequence[_Child]) -> None:
-    until = time.monotonic() + SECONDS_MAX
+def _read(children: Sequence[_Child], until: float) -> None:
     poll = select.poll()
     owners: dict[int, _Child] = {}
     for child in children:
@@ -251,10 +263,9 @@ def _read(children: Sequence[_Child]) -> None:
     while owners:
         left_s = until - time.monotonic()
         if left_s <= 0:
-            for child in children:
-                if child.open:
-                    child.stop(f"git took longer than {SECONDS_MAX:.0f} s")
-            return
+            raise EnvironmentFailure(
+                "git took too long to list the files", safe="Nothing was changed.", mend="Try again."
+            )
         for fd, _ in poll.poll(left_s * 1_000):
             child = owners[fd]
             if fd in child.open:

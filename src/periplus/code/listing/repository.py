@@ -40,7 +40,8 @@ def module_repository(top: str) -> Repository | None:
     folder = dot_git if os.path.isdir(dot_git) else pointed(dot_git) if os.path.isfile(dot_git) else ""
     if not folder or not _is_git_folder(folder):
         return None
-    common = first_line(os.path.join(folder, "commondir"))
+    shared = os.path.join(folder, "commondir")
+    common = first_line(shared) if os.path.isfile(shared) else ""  # a pipe of that name is not waited for
     return Repository(top, folder, os.path.normpath(os.path.join(folder, common)) if common else folder)
 
 
