@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from periplus.base.errors import LockTimeoutError
+from periplus.base.errors import EnvironmentFailure, LockTimeoutError
 from periplus.base.process.locks import Lock
 from periplus.code.index.blob_rows import BlobRows
 from periplus.code.index.database import Database
@@ -33,6 +33,7 @@ from periplus.code.listing.attributes import ATTRIBUTES_NAME, Attributes
 from periplus.code.listing.classification import state_of_path
 
 Progress = Callable[[int, int], None]
+LISTING_S_MIN: Final = 2.0
 LOCAL_FILES_MAX: Final = 24
 LOCAL_BYTES_MAX: Final = 400_000
 _ROWS_PER_WRITE: Final = 400
@@ -67,7 +68,12 @@ class Refresher:
         deadline = time.monotonic() + budget_s
         view = self.view
         view.load()
-        listing = list_files(self._root, self._environment, view.indexes)
+        try:
+            listing = list_files(self._root, self._environment, view.indexes, seconds_max=max(LISTING_S_MIN, budget_s))
+        except EnvironmentFailure as error:
+            if view.id < 0:
+                raise
+            return Freshness(view.waiting_count(), why=str(error), is_behind=True)
         changed, gone = view.changes(listing)
         outdated = view.outdated_languages()
         waiting = view.waiting_count() if view.id >= 0 else 0
