@@ -22,6 +22,7 @@ from periplus.project.declared_types import check_declared
 from periplus.project.store import ProjectStore
 
 if TYPE_CHECKING:
+    from periplus.code.code_map import CodeMap
     from periplus.interop import SourceFormat
     from periplus.journal import Created, Entity, IndexedRecord
     from periplus.journal.care.doctor import Examination
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from periplus.project.context_store.contexts import ProjectContexts
     from periplus.project.exchange.markdown_export import MarkdownExport
     from periplus.project.exchange.sync import Synced
+    from periplus.project.knowledge.code import SymbolKnowledge
     from periplus.project.knowledge.reflection import ProjectReflection
     from periplus.project.knowledge.review import ProjectReview
     from periplus.project.knowledge.work import ProjectWork
@@ -141,6 +143,19 @@ class Project(ProjectStore):
         from periplus.project.context_store.contexts import contexts_of
 
         return contexts_of(self)
+
+    @property
+    def code(self) -> CodeMap:
+        """The code map of the worktree that is worked in; see ``periplus.code.code_map``."""
+        from periplus.project.knowledge.code import code_of
+
+        return code_of(self)
+
+    def known_of_symbol(self, path: str, name: str = "") -> SymbolKnowledge:
+        """Return memory, live claims and the last change of a symbol, or of a file."""
+        from periplus.project.knowledge.code import knowledge_of
+
+        return knowledge_of(self, path, name)
 
     @property
     def work(self) -> ProjectWork:

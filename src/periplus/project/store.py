@@ -20,6 +20,7 @@ from periplus.memory.entities.types import check_said, memory_types
 from periplus.memory.fulltext.indexer import MemoryIndexer
 
 if TYPE_CHECKING:
+    from periplus.code.code_map import CodeMap
     from periplus.journal import Entity, IndexedRecord
     from periplus.journal.projections.external_edits import TakenIn
     from periplus.journal.recovery.removed_content import TakenOut
@@ -62,6 +63,7 @@ class ProjectStore:
         self.beside: tuple[str, ...] = ()
         self._look_due_ns = 0
         self.opened_contexts: Closing | None = None
+        self.opened_code: CodeMap | None = None
         self._taken_out: TakenOut | None = None
         self.embeddings = embeddings
         self.opened_meaning: list[Meaning | PeriplusError] = []
@@ -106,6 +108,8 @@ class ProjectStore:
         self.journal.check_idle()
         if self.opened_contexts is not None:
             self.opened_contexts.close()
+        if self.opened_code is not None:
+            self.opened_code.close()
         self.journal.close()
 
     @property

@@ -6,7 +6,7 @@ __all__ = ["calls", "find", "impact", "outline", "refs", "show", "status"]
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from periplus.cli.code import schemas
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from periplus.code.code_map import CodeMap, Found, ImpactAnswer, Outline, Shown, Status
     from periplus.code.queries.references import Place, Use
     from periplus.code.queries.view import SymbolId
+    from periplus.project.knowledge.code import SymbolKnowledge
 
 _GRADES: Final = ("proven", "likely", "named")
 _PLACES_SHOWN: Final = 12
@@ -105,15 +106,17 @@ def calls(face: Face, code_map: CodeMap, found: Sequence[tuple[SymbolId, Sequenc
     return face.emit(result, lines, 0 if any(one.uses for one in symbols) else 1)
 
 
-def show(face: Face, code_map: CodeMap, found: Sequence[Shown]) -> int:
+def show(face: Face, code_map: CodeMap, found: Sequence[Shown], known_of: Callable[[str, str], SymbolKnowledge]) -> int:
     view = code_map.last_view()
-    symbols = [
-        schemas.ShownSymbolOut(
-            symbol_out(one.symbol), one.text, [place_out(view, place) for place in one.places], _counts(one.places),
-            [use_out(use) for use in one.uses], [str(test) for test in one.tests], [], [], "",
-        )
-        for one in found
-    ]  # fmt: skip
+    symbols = []
+    for one in found:
+        known = known_of(one.symbol.id.path, one.symbol.id.name)
+        symbols.append(
+            schemas.ShownSymbolOut(
+                symbol_out(one.symbol), one.text, [place_out(view, place) for place in one.places], _counts(one.places),
+                [use_out(use) for use in one.uses], [str(test) for test in one.tests], list(known.memory), list(known.claims), known.changed_by,
+            )
+        )  # fmt: skip
     result = schemas.ShowOut(symbols, freshness_out(code_map))
 
     def lines() -> Iterator[str]:

@@ -5,16 +5,19 @@ from __future__ import annotations
 __all__ = ["configure", "execute"]
 
 import argparse
+import contextlib
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.errors import UsageError
+from periplus.base.errors import NotAStoreError, UsageError
 from periplus.cli.code.opening import open_map, warn_of_freshness
 from periplus.cli.common.face import Face, number
 
 if TYPE_CHECKING:
     from periplus.code.code_map import CodeMap
+    from periplus.project import Project
+    from periplus.project.knowledge.code import SymbolKnowledge
 
 _WAIT_MAX_S: Final = 86_400
 _WAIT_S: Final = 5
@@ -110,7 +113,20 @@ def _find(face: Face, code_map: CodeMap, arguments: argparse.Namespace) -> int:
 def _show(face: Face, code_map: CodeMap, arguments: argparse.Namespace) -> int:
     from periplus.cli.code import answers
 
-    return answers.show(face, code_map, code_map.show(symbol_typed(face, code_map, arguments.symbol)))
+    found = code_map.show(symbol_typed(face, code_map, arguments.symbol))
+    with contextlib.ExitStack() as stack:
+        try:
+            project: Project | None = stack.enter_context(face.open(in_hurry=True))
+        except NotAStoreError:
+            project = None
+        known_of = project.known_of_symbol if project is not None else _nothing_known
+        return answers.show(face, code_map, found, known_of)
+
+
+def _nothing_known(_path: str, _name: str = "") -> SymbolKnowledge:
+    from periplus.project.knowledge.code import SymbolKnowledge
+
+    return SymbolKnowledge((), (), "")
 
 
 def _outline(face: Face, code_map: CodeMap, arguments: argparse.Namespace) -> int:

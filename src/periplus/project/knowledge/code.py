@@ -1,0 +1,66 @@
+"""The code map of a project, and what the project knows of a symbol: memory about it, live claims, the session that changed it last."""
+
+from __future__ import annotations
+
+__all__ = ["SymbolKnowledge", "code_of", "knowledge_of"]
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from periplus.base.errors import UsageError
+from periplus.journal import Layout
+
+if TYPE_CHECKING:
+    from periplus.code.code_map import CodeMap
+    from periplus.project.store import ProjectStore
+
+_MEMORY_MAX: Final = 20
+
+
+class SymbolKnowledge(NamedTuple):
+    """``memory`` are hits of memory about the symbol or its file, ``claims`` lines of live claims on it, ``changed_by`` the session or commit
+    that touched its file last; empty where none did.
+    """
+
+    memory: tuple[str, ...]
+    claims: tuple[str, ...]
+    changed_by: str
+
+
+def code_of(project: ProjectStore) -> CodeMap:
+    """Return the code map of the worktree that is worked in; it is closed with the project."""
+    if project.opened_code is None:
+        from periplus.code.code_map import CodeMap
+        from periplus.interop.git_history.git_process import environment
+
+        project.opened_code = CodeMap(project.top, Layout(project.root).code, environment=environment())
+    return project.opened_code
+
+
+def knowledge_of(project: ProjectStore, path: str, name: str) -> SymbolKnowledge:
+    """Return what the project knows of the symbol ``name`` of the file ``path`` (of the file, where it is empty)."""
+    from periplus.memory.retrieval.related import related
+
+    now_ms = project.journal.clock.now_ms()
+    project.journal.refresh()
+    found = related(project.journal, [f"{path}:{name}" if name else path], now_ms=now_ms, limit=_MEMORY_MAX)
+    work = related(project.journal, [path], now_ms=now_ms, limit=1).work
+    return SymbolKnowledge(
+        tuple(f"{hit.item_id} {' '.join(hit.text.split())}" for hit in found.memory),
+        _claims_on(project, path, name, now_ms),
+        f"{work[0].item_id} {work[0].ts[:10]} {' '.join(work[0].text.split())}" if work else "",
+    )
+
+
+def _claims_on(project: ProjectStore, path: str, name: str, now_ms: int) -> tuple[str, ...]:
+    from periplus.memory.claim_status import live_claims, scopes_of
+    from periplus.memory.scopes import literal_scope, overlap, parse_scope
+
+    try:
+        asked = parse_scope(f"{path}:{name}") if name else literal_scope(path, is_file=True)
+    except UsageError:  # a name that no claim can have
+        asked = literal_scope(path, is_file=True)
+    return tuple(
+        f"{claim.item_id} {claim.value.get('holder')}: {', '.join(scope.text for scope in scopes_of(claim))}"
+        for claim in live_claims(project.journal, now_ms)
+        if any(overlap(scope, asked) for scope in scopes_of(claim))
+    )
