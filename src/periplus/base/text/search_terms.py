@@ -25,6 +25,7 @@ __all__ = [
     "query_terms",
     "rough_stem",
     "terms",
+    "word_root",
 ]
 
 import re
@@ -47,6 +48,7 @@ STOP_WORDS: Final = frozenset(
 )
 _UMLAUTS: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 _ENDINGS: Final = ("ing", "ed", "es", "s")
+_ROOT_ENDINGS: Final = ("ations", "ation", "ings", "ing", "ies", "ions", "ion", "ers", "er", "ed", "es", "s", "e", "y")
 _MONTHS: Final = "january february march april may june july august september october november december".split()
 # Han, kana, Hangul; Thai, Lao, Myanmar, Khmer: no spaces between words.
 _UNSPACED: Final = (
@@ -123,6 +125,19 @@ def rough_stem(word: str) -> str:
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)]
+    return word
+
+
+def word_root(word: str) -> str:
+    """Return a word without its ending, cut more roughly than by a stemmer: both sides are cut alike, and a false
+    match costs little.
+    """
+    for ending in _ROOT_ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            word = word[: -len(ending)]
+            break
+    if len(word) > 3 and word[-1] == word[-2]:
+        word = word[:-1]
     return word
 
 

@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
+from periplus.base.text.search_terms import word_root
+
 SENSE_MARK: Final = "\ue001"
 _SENSES: Final = """
 delete remove erase drop purge deletion removal discard prune wipe trash bin
@@ -318,7 +320,6 @@ agree same consistent
 consistent consistency agree same
 """
 _KEPT_MAX: Final = 65_536  # words of code are without number
-_ENDINGS: Final = ("ations", "ation", "ings", "ing", "ies", "ions", "ion", "ers", "er", "ed", "es", "s", "e", "y")
 
 
 def synonym_groups(words: Iterable[str]) -> list[str]:
@@ -334,7 +335,7 @@ def synonym_groups(words: Iterable[str]) -> list[str]:
 
 @lru_cache(_KEPT_MAX)
 def _senses_of_word(word: str) -> tuple[str, ...]:
-    return _senses_of_root(_root(word))
+    return _senses_of_root(word_root(word))
 
 
 @lru_cache(_KEPT_MAX)
@@ -349,20 +350,7 @@ def _senses_of_root(root: str) -> tuple[str, ...]:
         if _SENSES[at - 1] in " \n":
             while _SENSES[end] not in " \n":
                 end += 1
-            if _root(_SENSES[at:end]) == root:
+            if word_root(_SENSES[at:end]) == root:
                 lines[_SENSES.count("\n", 1, at)] = None  # the text begins with the end of a line
         at = _SENSES.find(root, end)
     return tuple(f"{SENSE_MARK}{number}" for number in lines)
-
-
-def _root(word: str) -> str:
-    """Return a word without its ending, cut more roughly than by a stemmer: both sides are cut alike, and a false
-    match costs little.
-    """
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            word = word[: -len(ending)]
-            break
-    if len(word) > 3 and word[-1] == word[-2]:
-        word = word[:-1]
-    return word
