@@ -15,6 +15,7 @@ from typing import Final
 from bench import (
     agent_tape,
     appends,
+    code_search,
     contexts,
     contexts_select,
     contexts_server,
@@ -50,6 +51,7 @@ PARTS: Final[dict[str, Callable[[Bench], Iterator[Row]]]] = {
     "recall": recall.measure,
     "recall-work": recall_work.measure,
     "recall-words": recall_questions.measure,
+    "code-search": code_search.measure,
     "start": start.measure,
     "hooks": hooks.measure,
     "mcp": mcp.measure,

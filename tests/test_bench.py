@@ -67,6 +67,10 @@ EXPECTED = [
     ),
     ("import", "import to a trail, peak memory", "orjson.loads, each line"),
     ("import", "import into a store, indexed, peak memory", "orjson.loads, each line"),
+    *(
+        ("code-search", f"a name, {how}, 2,000 names, p50", "bare SELECT")
+        for how in ("same", "beginning", "parts", "misspelled")
+    ),
     ("recall", "index of 200 memories from nothing", "bare FTS5, one transaction"),
     ("recall", "Project.recall, warm, p50", "bare FTS5, the same words"),
     ("recall", "Project.recall, warm, p95", "bare FTS5, the same words"),
