@@ -30,6 +30,7 @@ from periplus.base.errors import UsageError
 from periplus.base.text.search_terms import query_terms, terms
 from periplus.code.search import name_index, symbol_index
 from periplus.code.search.documents import SymbolText, document_of
+from periplus.code.search.name_match import folded
 from periplus.code.search.ranking import Hit, reranked
 from periplus.memory.text.word_vectors import open_meaning
 
@@ -160,8 +161,12 @@ def _names(bench: Bench) -> Iterator[Row]:
     count = 1_000_000 if bench.is_full else bench.size(200_000, 2_000)
     names = _made_names(count)
     bench.say(f"{count:,} names")
-    db = _database(name_index.SCHEMA)
-    name_index.add_names(db, names)
+    db = _database((*name_index.NAMES, *name_index.SCHEMA))
+    db.executemany(
+        "INSERT OR IGNORE INTO name (text, folded, is_defined) VALUES (?, ?, 1)",
+        ((name, folded(name)) for name in names),
+    )
+    name_index.read_names(db)
     db.commit()
     chosen = random.Random(_SEED).sample(names, min(200, count))
     asked = {
@@ -180,7 +185,7 @@ def _names(bench: Bench) -> Iterator[Row]:
                   pooled(measured["select"], 0.5).scaled(1e3))  # fmt: skip
 
 
-_SELECT: Final = "SELECT id FROM symbol_names_folded WHERE folded = ?"
+_SELECT: Final = "SELECT id FROM name WHERE folded = ? AND is_defined"
 
 
 def _times(queries: Sequence[str], find: Callable[[str], object]) -> list[float]:

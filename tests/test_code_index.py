@@ -197,3 +197,32 @@ def test_a_link_is_not_followed(worktree, tmp_path):
     os.symlink(".", worktree / "loop")
     with opened(worktree, tmp_path) as code_map:
         assert code_map.status().languages["python"][0] == 4
+
+
+def test_names_and_words_find_symbols(worktree, tmp_path):
+    write(
+        worktree,
+        {
+            "pkg/text.py": "# not the doc\n\nLIMIT = 3  # neither\ndef split_words(text):\n"
+            '    """Cut a sentence into its words."""\n    return text.split()\n'
+        },
+    )
+    with opened(worktree, tmp_path) as code_map:
+        for typed in (
+            "split_words",
+            "splitWords",
+            "split_wo",
+            "words split"[6:],
+            "splitwrods",
+            "pkg/text.py:split_words",
+            "text.split_words",
+        ):
+            assert [str(one.id) for one in code_map.find(typed).symbols][:1] == ["pkg/text.py:split_words"], typed
+        assert code_map.find("split_words", kind="class").total == 0
+        assert code_map.find("split_words", path="tests").total == 0
+        assert [str(hit.symbol.id) for hit in code_map.search("cut sentences in words")][:1] == [
+            "pkg/text.py:split_words"
+        ]
+        assert code_map.unsearchable == 0
+        assert [one.doc for one in code_map.find("LIMIT").symbols] == [""]
+        assert [one.doc for one in code_map.find("split_words").symbols] == ["Cut a sentence into its words."]

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from periplus.code.search.name_index import SCHEMA, add_names, find_names
+from periplus.code.search.name_index import NAMES as NAME_TABLE
+from periplus.code.search.name_index import SCHEMA, find_names, read_names
 from periplus.code.search.name_match import (
     Grade,
     NameQuery,
@@ -24,10 +25,18 @@ pytestmark = pytest.mark.quick
 
 def index_of(*names):
     db = sqlite3.connect(":memory:", isolation_level=None)
-    for statement in SCHEMA:
+    for statement in (*NAME_TABLE, *SCHEMA):
         db.execute(statement)
     add_names(db, names)
     return db
+
+
+def add_names(db, names):
+    db.executemany(
+        "INSERT OR IGNORE INTO name (text, folded, is_defined) VALUES (?, ?, 1)",
+        [(name, folded(name)) for name in names],
+    )
+    read_names(db)
 
 
 def found(db, query, most=20):

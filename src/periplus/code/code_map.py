@@ -11,7 +11,7 @@ __all__ = ["CodeMap", "Found", "ImpactAnswer", "Outline", "Shown", "Status", "Sy
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from periplus.base.errors import NotFoundError, UsageError
 from periplus.code.index.database import Database, discard
@@ -23,6 +23,9 @@ from periplus.code.queries.runner_commands import TestCommand, commands_for
 from periplus.code.queries.symbol_lookup import symbols_named
 from periplus.code.queries.symbol_text import Symbol, symbol_of
 from periplus.code.queries.view import CodeView, SymbolId
+
+if TYPE_CHECKING:
+    from periplus.code.queries.symbol_search import SearchHit
 
 HOOK_BUDGET_S: Final = 0.5
 BUDGET_S: Final = 5.0
@@ -103,6 +106,7 @@ class CodeMap:
         self._database = Database(index)
         self._refresher = Refresher(self._database, root, environment)
         self._view: CodeView | None = None
+        self.unsearchable = 0
 
     def __enter__(self) -> Self:
         return self
@@ -158,6 +162,23 @@ class CodeMap:
         from periplus.code.queries.symbol_search import find_symbols
 
         return Found(*find_symbols(self.view(), name, (kind, path, language), (offset, limit)))
+
+    def search(
+        self, question: str, *, kind: str = "", path: str = "", language: str = "", limit: int = 10, offset: int = 0
+    ) -> list[SearchHit]:
+        """Return the symbols that ``question`` describes, the best first. The search table is brought up to date first, within the budget;
+        ``unsearchable`` counts the files that are left.
+        """
+        import time
+
+        from periplus.code.queries.symbol_search import make_searchable, search_symbols
+
+        deadline = time.monotonic() + self._budget_s
+        view = self.view()
+        self.unsearchable = make_searchable(view, deadline, self._progress)
+        if self.unsearchable and self._go_on is not None and not self.freshness.waiting:
+            self._go_on()
+        return search_symbols(view, question, (kind, path, language), (offset, limit))
 
     def outline(self, path: str) -> Outline:
         """Return the symbols of a file. Raises NotFoundError where the worktree has no such file."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["calls", "find", "impact", "outline", "refs", "show", "status"]
+__all__ = ["calls", "find", "impact", "outline", "refs", "search", "show", "status"]
 
 import shlex
 from collections import Counter
@@ -16,6 +16,7 @@ from periplus.cli.common.face import Face, counted, visible
 if TYPE_CHECKING:
     from periplus.code.code_map import CodeMap, Found, ImpactAnswer, Outline, Shown, Status
     from periplus.code.queries.references import Place, Use
+    from periplus.code.queries.symbol_search import SearchHit
     from periplus.code.queries.view import SymbolId
     from periplus.project.knowledge.code import SymbolKnowledge
 
@@ -41,6 +42,20 @@ def find(face: Face, code_map: CodeMap, name: str, found: Found) -> int:
             yield f"No symbol is called {visible(name)}, or like it."
 
     return face.emit(result, lines, 0 if found.symbols else 1)
+
+
+def search(face: Face, code_map: CodeMap, question: str, found: Sequence[SearchHit]) -> int:
+    hits = [schemas.SearchHitOut(symbol_out(one.symbol), round(one.score, 4)) for one in found]
+    result = schemas.SearchOut(question, hits, code_map.unsearchable, freshness_out(code_map))
+
+    def lines() -> Iterator[str]:
+        yield from (_symbol_line(face, one.symbol) for one in hits)
+        if not hits:
+            yield "No symbol matches these words."
+        if result.unsearchable:
+            yield f"{counted(result.unsearchable, 'files')} cannot be searched yet: repeat the command, or wait: --wait 600"
+
+    return face.emit(result, lines, 0 if hits else 1)
 
 
 def outline(face: Face, code_map: CodeMap, found: Sequence[Outline]) -> int:

@@ -29,6 +29,7 @@ _ACTIONS: Final[dict[str, str]] = {
     "refs": "list the places that name a symbol, by grade: proven, likely, named",
     "calls": "list what a symbol uses",
     "impact": "list what depends on files, symbols or your changes, and the tests to run",
+    "search": "search symbols by what they do, in words",
     "status": "show languages, symbols and files that are not parsed",
     "index": "bring the index up to date, however long that takes",
 }
@@ -46,11 +47,13 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
             one.add_argument("--wait", type=number(0, _WAIT_MAX_S), default=_WAIT_S, metavar="SECONDS",
                              help="parse what changed for at most this long before answering (default: 5)")  # fmt: skip
     made["find"].add_argument("name", metavar="NAME", help="a name, `Class.method`, `path:name`, or parts of one")
-    made["find"].add_argument(
-        "--kind", default="", metavar="KIND", help="only this kind: function, method, class, test, …"
-    )
-    made["find"].add_argument("--path", default="", metavar="PATH", help="only in this file or folder")
-    made["find"].add_argument("--language", default="", metavar="LANGUAGE", help="only in this language")
+    made["search"].add_argument("question", metavar="WORDS", help="what the code does, in words")
+    for name in ("find", "search"):
+        made[name].add_argument(
+            "--kind", default="", metavar="KIND", help="only this kind: function, method, class, test, …"
+        )
+        made[name].add_argument("--path", default="", metavar="PATH", help="only in this file or folder")
+        made[name].add_argument("--language", default="", metavar="LANGUAGE", help="only in this language")
     for name in ("show", "refs", "calls"):
         made[name].add_argument("symbol", metavar="SYMBOL", help=_SYMBOL)
     made["refs"].add_argument("--grade", choices=("proven", "likely", "named"), default="named",
@@ -62,7 +65,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     made["impact"].add_argument(
         "--depth", type=number(1), default=100, metavar="N", help="at most N steps away (default: no limit)"
     )
-    for name in ("find", "refs", "impact"):
+    for name in ("find", "refs", "impact", "search"):
         made[name].add_argument(
             "--limit", type=number(1), default=30, metavar="N", help="at most N lines (default: 30)"
         )
@@ -108,6 +111,17 @@ def _find(face: Face, code_map: CodeMap, arguments: argparse.Namespace) -> int:
         offset=arguments.offset,
     )  # fmt: skip
     return answers.find(face, code_map, arguments.name, found)
+
+
+def _search(face: Face, code_map: CodeMap, arguments: argparse.Namespace) -> int:
+    from periplus.cli.code import answers
+
+    path = path_typed(face, code_map, arguments.path) if arguments.path else ""
+    found = code_map.search(
+        arguments.question, kind=arguments.kind, path="" if path == "." else path, language=arguments.language, limit=arguments.limit,
+        offset=arguments.offset,
+    )  # fmt: skip
+    return answers.search(face, code_map, arguments.question, found)
 
 
 def _show(face: Face, code_map: CodeMap, arguments: argparse.Namespace) -> int:
@@ -181,5 +195,5 @@ def _index(face: Face, code_map: CodeMap, arguments: argparse.Namespace) -> int:
 
 
 _RUN: Final[dict[str, Callable[[Face, CodeMap, argparse.Namespace], int]]] = {
-    "find": _find, "show": _show, "outline": _outline, "refs": _refs, "calls": _calls, "impact": _impact, "status": _status, "index": _index,
+    "find": _find, "show": _show, "outline": _outline, "refs": _refs, "calls": _calls, "impact": _impact, "search": _search, "status": _status, "index": _index,
 }  # fmt: skip

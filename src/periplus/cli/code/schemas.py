@@ -17,6 +17,8 @@ __all__ = [
     "OutlineOut",
     "PlaceOut",
     "RefsOut",
+    "SearchHitOut",
+    "SearchOut",
     "ShowOut",
     "ShownSymbolOut",
     "SymbolOut",
@@ -60,6 +62,22 @@ class FindOut(msgspec.Struct, tag_field="schema", tag="periplus.code.find/1"):
     name: str
     symbols: list[SymbolOut]
     matched: int
+    freshness: FreshnessOut
+
+
+class SearchHitOut(msgspec.Struct):
+    """``score`` counts only beside others of the same answer."""
+
+    symbol: SymbolOut
+    score: float
+
+
+class SearchOut(msgspec.Struct, tag_field="schema", tag="periplus.code.search/1"):
+    """The best match first. ``unsearchable`` files are not in the search table yet."""
+
+    question: str
+    hits: list[SearchHitOut]
+    unsearchable: int
     freshness: FreshnessOut
 
 
@@ -217,5 +235,6 @@ CODE_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "code calls": CallsOut,
     "code show": ShowOut,
     "code impact": ImpactOut,
+    "code search": SearchOut,
     "code status": CodeStatusOut,
 }

@@ -148,6 +148,8 @@ class _Walk:
 
     def _note_comment(self, node: tree_sitter.Node, _: object) -> None:
         start, end = node.start_byte, node.end_byte
+        if self.data[self.data.rfind(b"\n", 0, start) + 1 : start].strip():
+            return  # behind code on its line: it says nothing of what follows
         before, last = self._comment
         if (
             last >= 0

@@ -9,6 +9,7 @@ from typing import Final
 
 from periplus.code.index.database import Database
 from periplus.code.index.parsing import Row
+from periplus.code.search.name_match import folded
 
 _NAMES_KEPT_MAX: Final = 400_000
 
@@ -90,7 +91,7 @@ class BlobRows:
             if found is None:
                 number = self._database.execute(
                     "INSERT INTO name (text, folded, is_defined) VALUES (?, ?, ?)",
-                    (text, text.casefold(), int(is_defined)),
+                    (text, folded(text), int(is_defined)),
                 ).lastrowid
                 assert number is not None
                 if is_defined:

@@ -7,6 +7,7 @@
 | ``definition`` | where a name is defined: blob, number in its facts, flags |
 | ``mention`` | blobs that refer to a name which they do not define |
 | ``package`` | blobs of a package or namespace |
+| ``searchable`` | blobs whose symbols are in the search table; it is filled when somebody searches (`code.search`) |
 | ``view`` | a worktree, and the state of its repository when it was last looked at |
 | ``folder``, ``entry`` | the files of a view, their state and their blob |
 """
@@ -22,8 +23,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from periplus.code.model import FACTS_VERSION
+from periplus.code.search.name_index import NAMES
+from periplus.code.search.name_index import SCHEMA as NAME_TABLES
+from periplus.code.search.symbol_index import SCHEMA as SYMBOL_TABLES
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 _APPLICATION_ID: Final = 0x50436F64  # "PCod"
 _BUSY_MS: Final = 5_000
 _CACHE_KIB: Final = 16_384
@@ -32,8 +36,7 @@ CREATE TABLE blob (
     id INTEGER PRIMARY KEY, oid BLOB NOT NULL, language TEXT NOT NULL, extractor TEXT NOT NULL, state TEXT NOT NULL, why TEXT NOT NULL,
     size INTEGER NOT NULL, lines INTEGER NOT NULL, symbols INTEGER NOT NULL, facts BLOB, UNIQUE (oid, language, extractor)
 );
-CREATE TABLE name (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE, folded TEXT NOT NULL, is_defined INTEGER NOT NULL);
-CREATE INDEX name_folded ON name (folded) WHERE is_defined;
+CREATE TABLE searchable (blob INTEGER PRIMARY KEY);
 CREATE TABLE definition (
     name INTEGER NOT NULL, blob INTEGER NOT NULL, number INTEGER NOT NULL, flags INTEGER NOT NULL, PRIMARY KEY (name, blob, number)
 ) WITHOUT ROWID;
@@ -83,6 +86,11 @@ class Database:
 
     def close(self) -> None:
         self._db.close()
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The connection itself, for the search tables."""
+        return self._db
 
     def execute(self, query: str, values: tuple[object, ...] = ()) -> sqlite3.Cursor:
         return self._db.execute(query, values)
@@ -139,7 +147,7 @@ class Database:
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("BEGIN IMMEDIATE")
         if db.execute("PRAGMA user_version").fetchone()[0] == 0:  # else another process made it meanwhile
-            for statement in _SCHEMA.split(";\n"):
+            for statement in (*NAMES, *NAME_TABLES, *SYMBOL_TABLES, *_SCHEMA.split(";\n")):
                 if statement.strip():
                     db.execute(statement)
             db.execute(f"PRAGMA application_id={_APPLICATION_ID}")

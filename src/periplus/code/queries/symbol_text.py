@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["Symbol", "symbol_of"]
+__all__ = ["Symbol", "doc_of", "symbol_of"]
 
 from typing import Final, NamedTuple
 
+from periplus.code.model import Definition
 from periplus.code.queries.view import CodeView, SymbolId
 from periplus.code.resolution.sources import KnownFile
 
@@ -44,6 +45,20 @@ def symbol_of(view: CodeView, file: KnownFile, number: int) -> Symbol:
         SymbolId(file.path, one.qualified, one.ordinal), one.kind, file.facts.language, one.start_line, one.end_line, one.line,
         " ".join(head.split())[:SIGNATURE_CHARACTERS_MAX].rstrip(" {:="), _first_line(doc), one.is_exported, one.is_test,
     )  # fmt: skip
+
+
+def doc_of(data: bytes, one: Definition) -> str:
+    """Return the documentation of a definition without the marks of comments and strings."""
+    if one.doc_byte < 0:
+        return ""
+    text = data[one.doc_byte : one.doc_byte + _DOC_BYTES_MAX]
+    if one.doc_byte < one.start_byte:  # a comment above: it ends where the definition begins
+        text = text[: one.start_byte - one.doc_byte]
+    elif (end := text.find(text[:3], 3)) > 0 and text[:3] in (b'"""', b"'''"):
+        text = text[:end]
+    else:
+        text = text.partition(b"\n")[0]
+    return "\n".join(line.strip(_MARKS) for line in text.decode("utf-8", "replace").splitlines())
 
 
 def _first_line(doc: str) -> str:

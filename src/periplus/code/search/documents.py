@@ -38,6 +38,9 @@ _PATH_PARTS: Final = 3
 _CONTAINERS: Final = frozenset("class enum interface module namespace object record struct trait".split())
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s|\n\s*\n|\n\s*(?:[:@\\]|Args|Param|Return)")
 _COMMENT: Final = re.compile(r"(?:^|\n)[ \t]*(?:#+|//[/!]*|/\*+|--|;+|\"\"\"|''')[ \t]*(\w[^\n]{3,})")
+_TOKEN: Final = re.compile(
+    r"(?=(?:\D*\d){3})[^\W_]{20,}|\w{65,}"
+)  # a key, a digest: nothing to search, perhaps a secret
 _WORD: Final = re.compile(r"[^\W\d]\w+")
 _WORDS_AND_NUMBERS: Final = re.compile(r"\w+(?:-\w+)*", re.ASCII)
 _NOT_WORDS_ALONE: Final = re.compile(r"\d{4}[-/.]\d|[A-Za-z](?:#|\+\+)")  # a date, or C# and C++: more than words
@@ -79,7 +82,8 @@ def document_of(symbol: SymbolText) -> str:
     place = " ".join(symbol.path.rsplit(".", 1)[0].split("/")[-_PATH_PARTS:])
     rest = dict.fromkeys(_roots(f"{around} {place}\n{more}\n{symbol.signature[:_SIGNATURE_CHARACTERS_MAX]}"))
     for word in dict.fromkeys(_WORD.findall(source)):
-        rest.update(_body_roots(word))
+        if _TOKEN.fullmatch(word) is None:
+            rest.update(_body_roots(word))
     left = islice((term for term in rest if term not in name and term not in said), REST_TERMS_MAX)
     return " ".join([*("n" + term for term in name), *("s" + term for term in said), *("r" + term for term in left)])
 

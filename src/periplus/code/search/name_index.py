@@ -1,12 +1,13 @@
 """Index of the distinct names of symbols, and the search for a name in it.
 
-A table of the names with their folded forms in order answers for the same name and for beginnings; a full-text table
-without positions for parts and misspellings. Both hold a name once, however many symbols have it.
+The table ``name`` (of the code map's index) with the folded forms in order answers for the same name and for beginnings; a full-text table
+without positions for parts and misspellings. Both hold a name once, however many symbols have it. ``is_defined`` is 0 for a name that is
+only referred to, 1 for one that the full-text table lacks, 2 for one that it has.
 """
 
 from __future__ import annotations
 
-__all__ = ["SCHEMA", "NamedMatch", "add_names", "find_names"]
+__all__ = ["NAMES", "SCHEMA", "NamedMatch", "find_names", "read_names"]
 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
@@ -27,9 +28,12 @@ if TYPE_CHECKING:
     import sqlite3
 
 _TOKENS: Final = "tokenize=\"unicode61 remove_diacritics 0 categories 'L* N* M* Co'\""
+NAMES: Final = (
+    "CREATE TABLE name (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE, folded TEXT NOT NULL, is_defined INTEGER NOT NULL)",
+    "CREATE INDEX name_folded ON name (folded) WHERE is_defined",
+    "CREATE INDEX name_unread ON name (id) WHERE is_defined = 1",
+)
 SCHEMA: Final = (
-    "CREATE TABLE symbol_names (id INTEGER PRIMARY KEY, name TEXT NOT NULL)",
-    "CREATE TABLE symbol_names_folded (folded TEXT NOT NULL, id INTEGER NOT NULL, PRIMARY KEY (folded, id)) WITHOUT ROWID",
     f"CREATE VIRTUAL TABLE symbol_name_terms USING fts5(terms, content='', detail=none, columnsize=0, {_TOKENS})",
     "CREATE VIRTUAL TABLE symbol_name_vocabulary USING fts5vocab('symbol_name_terms', 'row')",
 )
@@ -46,17 +50,14 @@ class NamedMatch(NamedTuple):
     name: str
 
 
-def add_names(db: sqlite3.Connection, names: Iterable[str]) -> None:
-    """Add those of ``names`` that are not there yet."""
-    for name in names:
-        own = folded(name)
-        if db.execute(
-            "SELECT 1 FROM symbol_names_folded JOIN symbol_names USING (id) WHERE folded = ? AND name = ?", (own, name)
-        ).fetchone():
-            continue
-        number = db.execute("INSERT INTO symbol_names(name) VALUES (?)", (name,)).lastrowid
-        db.execute("INSERT INTO symbol_names_folded(folded, id) VALUES (?, ?)", (own, number))
-        db.execute("INSERT INTO symbol_name_terms(rowid, terms) VALUES (?, ?)", (number, terms_of_name(name)))
+def read_names(db: sqlite3.Connection) -> None:
+    """Take the names of definitions that are not in the full-text table yet into it."""
+    rows = db.execute("SELECT id, text FROM name WHERE is_defined = 1").fetchall()
+    db.executemany(
+        "INSERT INTO symbol_name_terms(rowid, terms) VALUES (?, ?)",
+        ((number, terms_of_name(name)) for number, name in rows),
+    )
+    db.execute("UPDATE name SET is_defined = 2 WHERE is_defined = 1")
 
 
 def find_names(db: sqlite3.Connection, name: str, most: int) -> list[NamedMatch]:
@@ -79,7 +80,7 @@ def _ranked(query: str, names: Iterable[str]) -> list[NamedMatch]:
 
 def _beginning_with(db: sqlite3.Connection, asked: str, most: int) -> Iterator[str]:
     rows = db.execute(
-        "SELECT name FROM (SELECT id FROM symbol_names_folded WHERE folded >= ? AND folded < ? ORDER BY folded LIMIT ?) JOIN symbol_names USING (id)",
+        "SELECT text FROM name WHERE is_defined AND folded >= ? AND folded < ? ORDER BY folded LIMIT ?",
         (asked, asked + _LAST, max(most, _BEGINNINGS_MAX)),
     )
     return (name for (name,) in rows)
@@ -87,7 +88,7 @@ def _beginning_with(db: sqlite3.Connection, asked: str, most: int) -> Iterator[s
 
 def _holding(db: sqlite3.Connection, expression: str, most: int) -> Iterator[str]:
     rows = db.execute(
-        "SELECT name FROM symbol_names WHERE id IN (SELECT rowid FROM symbol_name_terms WHERE symbol_name_terms MATCH ? LIMIT ?)",
+        "SELECT text FROM name WHERE id IN (SELECT rowid FROM symbol_name_terms WHERE symbol_name_terms MATCH ? LIMIT ?)",
         (expression, max(most, _PARTS_FOUND_MAX)),
     )
     return (name for (name,) in rows)
@@ -109,8 +110,8 @@ def _misspelled(db: sqlite3.Connection, asked: str) -> Iterator[str]:
     if not expression:
         return iter(())
     rows = db.execute(
-        "SELECT name FROM symbol_names WHERE id IN (SELECT rowid FROM symbol_name_terms WHERE symbol_name_terms MATCH ? LIMIT ?)"
-        " AND length(name) >= ?",
+        "SELECT text FROM name WHERE id IN (SELECT rowid FROM symbol_name_terms WHERE symbol_name_terms MATCH ? LIMIT ?)"
+        " AND length(text) >= ?",
         (expression, _MISSPELLED_MAX, len(asked) - allowed),
     )
     letters = set(asked)
