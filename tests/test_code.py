@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from periplus.code import find_region, language_of, lines_of, region_of, symbols_of
+from periplus.code.extraction.parse import parse_source
 from periplus.code.languages.registry import language_rows
 from periplus.code.symbols import SOURCE_BYTES_MAX
 
@@ -107,6 +108,14 @@ def test_languages_are_told_by_the_name_of_the_file():
         "rust",
         "java",
     }
+
+
+def test_a_value_in_a_class_sees_the_names_of_the_class_and_a_method_does_not():
+    facts = parse_source(
+        "a.py", b"class A:\n    X = 1\n    Y = X\n    def f(self): return X\n    class B: Z = X\n"
+    ).facts
+    roots = [(one.line, facts.targets[one.target].root) for one in facts.references()]
+    assert roots == [(3, "s"), (4, "f"), (5, "f")]
 
 
 @pytest.mark.slow

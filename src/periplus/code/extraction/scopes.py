@@ -40,15 +40,18 @@ class Scope:
 
     A name stands for the index of a definition, for an import (``~index``, below 0), for the expression of a local variable's value
     (None: unknown). Definitions and imports win over local values; a second, different value makes a local variable unknown.
+    With ``hides_class`` the names of the class around are not seen: it is the scope of a function itself.
     """
 
-    __slots__ = ("depth", "instance", "is_class", "is_function", "names", "outer", "owner", "prefix", "unbound")
+    __slots__ = ("depth", "hides_class", "instance", "is_class", "is_function", "names", "outer", "owner", "prefix",
+                 "unbound")  # fmt: skip
 
     def __init__(self, outer: Scope | None, *, is_function: bool = False, prefix: str = "") -> None:
         self.outer = outer
         self.names: dict[str, int | Chain | None] = {}
         self.unbound: set[str] = set()
         self.is_class = False
+        self.hides_class = is_function
         if outer is None:
             self.depth = 0
             self.owner = -1
@@ -90,14 +93,14 @@ class Scope:
 
     def lookup(self, name: str, *, with_classes: bool) -> int | Chain | None | Unbound:
         """Return what ``name`` stands for here; UNBOUND where no scope binds it. Names of a class are seen from its own body only, in
-        its methods too ``with_classes``.
+        its functions too ``with_classes``.
         """
         scope: Scope | None = self
-        is_first = True
+        sees_class = True
         while scope is not None:
-            if (is_first or with_classes or not scope.is_class) and name in scope.names and name not in scope.unbound:
+            if (sees_class or with_classes or not scope.is_class) and name in scope.names and name not in scope.unbound:
                 return scope.names[name]
-            is_first = False
+            sees_class = sees_class and not scope.hides_class and not scope.is_class
             scope = scope.outer
         return UNBOUND
 
@@ -169,11 +172,11 @@ class Names:
 def _binder(scope: Scope, name: str, row: Language) -> Scope | None:
     """Return the scope that binds ``name``; a variable whose value names itself (``x = x.y``) is looked up outside of it."""
     at: Scope | None = scope
-    is_first = True
+    sees_class = True
     while at is not None:
-        if (is_first or row.has_implicit_this or not at.is_class) and name in at.names and name not in at.unbound:
+        if (sees_class or row.has_implicit_this or not at.is_class) and name in at.names and name not in at.unbound:
             value = at.names[name]
             return at.outer if isinstance(value, Chain) and value.root == name and not value.root_kind else at
-        is_first = False
+        sees_class = sees_class and not at.hides_class and not at.is_class
         at = at.outer
     return None
