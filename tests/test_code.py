@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from periplus.code import find_region, language_of, lines_of, region_of, symbols_of
 from periplus.code.extraction.parse import parse_source
-from periplus.code.languages.registry import language_rows
+from periplus.code.languages.registry import LANGUAGE_NAMES, language_rows, row_of
 from periplus.code.symbols import SOURCE_BYTES_MAX
 
 pytestmark = pytest.mark.quick
@@ -100,14 +100,27 @@ def test_languages_are_told_by_the_name_of_the_file():
     assert language_of("src/A.PY") == "python"
     assert language_of("x.tsx") == "typescript"
     assert language_of("Makefile") == ""
-    assert {row.name for row in language_rows().values()} == {
-        "python",
-        "javascript",
-        "typescript",
-        "go",
-        "rust",
-        "java",
-    }
+    assert {row.name for row in language_rows().values()} == set(LANGUAGE_NAMES)
+
+
+@pytest.mark.parametrize(
+    ("path", "head", "language"),
+    [
+        ("bin/run", b"#!/usr/bin/env python3\n", "python"),
+        ("bin/run", b"#! /usr/bin/python3.11 -u\r\n", "python"),
+        ("bin/run", b"#!/usr/bin/env -S FOO=1 /opt/bin/node -d x\n", "javascript"),
+        ("bin/run", b"#!python", "python"),
+        ("bin/run.txt", b"#!/usr/bin/python\n", ""),
+        ("run.js", b"#!/usr/bin/python\n", "javascript"),
+        ("bin/run", b"#!/usr/bin/pythonic\n", ""),
+        ("bin/run", b"# /usr/bin/python\n", ""),
+        ("bin/run", b"#!" + b"/" * 100_000 + b"python", ""),
+        ("bin/run", b"#!\xff", ""),
+    ],
+)
+def test_a_script_without_extension_is_told_by_its_interpreter(path, head, language):
+    row = row_of(path, head)
+    assert (row.name if row is not None else "") == language
 
 
 def test_a_value_in_a_class_sees_the_names_of_the_class_and_a_method_does_not():

@@ -28,7 +28,7 @@ class Parsed(NamedTuple):
 
 def parse_source(path: str, data: bytes, *, limit_s: float = PARSE_S_MAX) -> Parsed:
     """Return the facts of ``data``, the contents of a file called ``path``. Raises nothing, whatever it holds."""
-    row = row_of(path)
+    row = row_of(path, data[:_PROBED_BYTES])
     if row is None:
         return Parsed("", "unsupported", why_not="no language is known whose files are named so")
     if len(data) > SOURCE_BYTES_MAX:

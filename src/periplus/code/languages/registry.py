@@ -1,4 +1,6 @@
-"""The rows of the table of languages by the names of files; a row is loaded when a file asks for it."""
+"""The rows of the table of languages by the names of files, and by the interpreter that a script names; a row is loaded when a file asks
+for it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ __all__ = ["LANGUAGE_NAMES", "language_key", "language_rows", "row_keyed", "row_
 
 import importlib
 import os
+import re
 from typing import Final
 
 from periplus.code.languages.table import Language
@@ -19,12 +22,29 @@ _ROWS: Final[dict[str, tuple[str, str]]] = {
     ".go": ("go", "GO"),
     ".rs": ("rust", "RUST"),
 }
+# By the whole name of a file, in lower case, where its extension tells nothing.
+_FILENAMES: Final[dict[str, tuple[str, str]]] = {}
+_INTERPRETERS: Final[dict[str, tuple[str, str]]] = {
+    "node": ("script", "JAVASCRIPT"),
+    "python": ("python", "PYTHON"),
+}
+_SHEBANG: Final = re.compile(
+    rb"#![ \t]*(?:\S*/)?(?:env[ \t]+(?:-\S+[ \t]+|\w+=\S*[ \t]+)*(?:\S*/)?)?([A-Za-z_+-]+)[\d.]*(?:[ \t\r\n]|$)"
+)
+_SHEBANG_BYTES_MAX: Final = 200
 LANGUAGE_NAMES: Final = ("go", "java", "javascript", "python", "rust", "typescript")
 
 
-def row_of(path: str) -> Language | None:
-    """Return the row for a file by its name; None where no language is known."""
-    entry = _ROWS.get(os.path.splitext(path)[1].lower())
+def row_of(path: str, head: bytes = b"") -> Language | None:
+    """Return the row for a file by its name or, for a name without extension, by the interpreter in its first bytes ``head``; None where no
+    language is known.
+    """
+    name = os.path.basename(path)
+    extension = os.path.splitext(name)[1].lower()
+    entry = _ROWS.get(extension) or _FILENAMES.get(name.lower())
+    if entry is None and not extension and head.startswith(b"#!"):
+        match = _SHEBANG.match(head[:_SHEBANG_BYTES_MAX])
+        entry = _INTERPRETERS.get(match[1].decode("ascii")) if match is not None else None
     return _load(entry) if entry is not None else None
 
 
