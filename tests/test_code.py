@@ -108,7 +108,7 @@ def test_languages_are_told_by_the_name_of_the_file():
     [
         ("bin/run", b"#!/usr/bin/env python3\n", "python"),
         ("bin/run", b"#! /usr/bin/python3.11 -u\r\n", "python"),
-        ("bin/run", b"#!/usr/bin/env -S FOO=1 /opt/bin/node -d x\n", "javascript"),
+        ("bin/run", b"#!/usr/bin/env -S FOO=1 /opt/bin/php -d x\n", "php"),
         ("bin/run", b"#!python", "python"),
         ("bin/run.txt", b"#!/usr/bin/python\n", ""),
         ("run.js", b"#!/usr/bin/python\n", "javascript"),

@@ -39,6 +39,7 @@ _NODES_PER_LOOK: Final = 8_192
 _GAP_BYTES_MAX: Final = 4_096
 _LINE_BREAK: Final = re.compile(rb"\n")
 _CALLED: Final = (CALL,)
+_CLASSES: Final = frozenset({"class", "interface", "trait", "enum", "struct", "record", "object", "protocol"})
 _ROLE_NUMBERS: Final = {role: number for number, role in enumerate(ROLES)}
 
 Action: TypeAlias = "Callable[[_Walk, tree_sitter.Node, object], None]"
@@ -256,12 +257,22 @@ class _Walk:
         inner.is_class = naming.is_class
         if naming.is_class:
             inner.instance = Chain(index, (), "t")
-        declared = child_at(node, naming.type)
-        if (declared is not None and (found := self._type_chain(declared)) is not None) or (
-            (value := child_at(node, naming.value)) is not None and (found := self._chain(value)) is not None
-        ):
-            self._types[index] = (scope, found)
+        self._note_type(index, child_at(node, naming.type), child_at(node, naming.value))
         return inner
+
+    def _note_type(self, index: int, declared: tree_sitter.Node | None, value: tree_sitter.Node | None) -> None:
+        if (declared is not None and (found := self._type_chain(declared)) is not None) or (
+            value is not None and (found := self._chain(value)) is not None
+        ):
+            self._types[index] = (self._scope, found)
+        elif declared is None and self._row.documented_type is not None and self._drafts[index].doc >= 0:
+            name = self._row.documented_type(self._drafts[index].kind, self._doc_of(index))
+            if name:
+                self._types[index] = (self._scope, Chain(name, (CALL,)))
+
+    def _doc_of(self, index: int) -> str:
+        draft = self._drafts[index]
+        return self.data[draft.doc : draft.start][:_GAP_BYTES_MAX].decode("utf-8", "replace")
 
     def _describe(self, draft: Draft, node: tree_sitter.Node) -> None:
         """Find signature and doc, and whether others see the definition."""
@@ -280,7 +291,7 @@ class _Walk:
         if row.is_exported is not None:
             draft.is_exported = row.is_exported(self, node, draft.name)
         if row.is_test is not None:
-            decorations = self.data[draft.start : node.start_byte][:_GAP_BYTES_MAX]
+            decorations = self.data[draft.start : draft.name_byte][:_GAP_BYTES_MAX]
             draft.is_test = row.is_test(draft.name, draft.kind, decorations.decode("utf-8", "replace"))
 
     def _name_of(self, node: tree_sitter.Node, naming: Naming) -> tuple[list[str], tree_sitter.Node] | None:
@@ -437,7 +448,8 @@ class _Walk:
             if access.step:
                 suffix = (access.step, *suffix)
             if name is not None and reached is not None:
-                links.append(Link(self.text(name), name.start_byte, suffix))
+                said = self.text(name)
+                links.append(Link(said.removeprefix(access.sigil) if access.sigil else said, name.start_byte, suffix))
                 suffix = ()
             at = reached if reached is not None else name
         others.reverse()
@@ -513,8 +525,14 @@ class _Walk:
     def visit(self, *nodes: tree_sitter.Node | None) -> None:
         self._stack += [node for node in nodes[::-1] if node is not None]
 
-    def bind(self, name: str, value: tree_sitter.Node | None = None, type_: tree_sitter.Node | None = None) -> None:
-        chain = self._type_chain(type_) if type_ is not None else None
+    def bind(
+        self, name: str, value: tree_sitter.Node | None = None, type_: tree_sitter.Node | str | None = None
+    ) -> None:
+        chain = (
+            (Chain(type_, (CALL,)) if isinstance(type_, str) else self._type_chain(type_))
+            if type_ is not None
+            else None
+        )
         if chain is None and value is not None:
             chain = self._chain(value)
         self._scope.bind_local(name, chain)
@@ -571,15 +589,40 @@ class _Walk:
         *,
         text: str = "",
         body: tree_sitter.Node | None = None,
+        whole: tree_sitter.Node | None = None,
+        type_: tree_sitter.Node | None = None,
+        value: tree_sitter.Node | None = None,
+        is_member: bool = False,
     ) -> None:
-        scope = self._scope
+        around = self._scope
+        scope = (around.class_scope() if is_member else None) or around
         said = text or self.text(name)
         if len(self._drafts) < SYMBOLS_MAX and scope.depth < _DEPTH_MAX:
             qualified = f"{scope.prefix}.{said}" if scope.prefix else said
-            inner = Scope(scope, is_function=kind != "module", prefix=qualified)
-            inner = self._draft(node, Naming(kind), (qualified, said, name), inner, (None, None))
-            self._push_scope(inner)
+            is_class = kind in _CLASSES
+            inner = Scope(scope, is_function=kind != "module" and not is_class, prefix=qualified)
+            self._scope = scope
+            self._draft(node, Naming(kind, is_class=is_class), (qualified, said, name), inner, (whole, None))
+            self._scope = around
+            self._note_type(inner.owner, type_, value)
+            if body is not None:
+                self._push_scope(inner)
         self.visit(body)
+
+    def open(self, node: tree_sitter.Node) -> None:
+        self._open(node, node.type in self._row.functions)
+
+    def extend(self, *nodes: tree_sitter.Node) -> None:
+        for node in nodes:
+            self._extend(node, self._scope.owner)
+
+    def refer(self, node: tree_sitter.Node) -> None:
+        self._spine(node, "reference")
+
+    @property
+    def doc(self) -> str:
+        owner = self._scope.owner
+        return self._doc_of(owner) if owner >= 0 and self._drafts[owner].doc >= 0 else ""
 
     @property
     def is_in_function(self) -> bool:

@@ -82,6 +82,22 @@ class Scope:
         elif not isinstance(known, int) and value not in (known, _NULL):
             self.names[name] = None
 
+    def class_scope(self) -> Scope | None:
+        """Return the scope of the innermost class around."""
+        scope: Scope | None = self
+        while scope is not None and not scope.is_class:
+            scope = scope.outer
+        return scope
+
+    def is_outer_name(self, name: str) -> bool:
+        """Return True where a function around says that ``name`` is not its own, or there is no function around."""
+        scope: Scope | None = self
+        while scope is not None and scope.is_function:
+            if name in scope.unbound:
+                return True
+            scope = scope.outer
+        return scope is self
+
     def class_owner(self) -> int:
         """Return the index of the innermost class around, -1 for none."""
         scope: Scope | None = self
@@ -153,6 +169,9 @@ class Names:
             return (chain.root_kind, chain.root, chain.steps)
         name = str(chain.root)
         found = scope.lookup(name, with_classes=self._row.has_implicit_this)
+        sigil = self._row.sigil
+        if sigil and name.startswith(sigil) and isinstance(found, (int, Unbound)) and not scope.is_outer_name(name):
+            return None
         if isinstance(found, Unbound):
             if name in self._row.builtins:
                 return ("l", "", ())

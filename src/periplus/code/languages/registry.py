@@ -21,18 +21,20 @@ _ROWS: Final[dict[str, tuple[str, str]]] = {
     ".java": ("java", "JAVA"),
     ".go": ("go", "GO"),
     ".rs": ("rust", "RUST"),
+    **dict.fromkeys((".php", ".phtml", ".php5", ".php7", ".php8", ".phpt"), ("php", "PHP")),
 }
 # By the whole name of a file, in lower case, where its extension tells nothing.
 _FILENAMES: Final[dict[str, tuple[str, str]]] = {}
 _INTERPRETERS: Final[dict[str, tuple[str, str]]] = {
     "node": ("script", "JAVASCRIPT"),
+    "php": ("php", "PHP"),
     "python": ("python", "PYTHON"),
 }
 _SHEBANG: Final = re.compile(
     rb"#![ \t]*(?:\S*/)?(?:env[ \t]+(?:-\S+[ \t]+|\w+=\S*[ \t]+)*(?:\S*/)?)?([A-Za-z_+-]+)[\d.]*(?:[ \t\r\n]|$)"
 )
 _SHEBANG_BYTES_MAX: Final = 200
-LANGUAGE_NAMES: Final = ("go", "java", "javascript", "python", "rust", "typescript")
+LANGUAGE_NAMES: Final = ("go", "java", "javascript", "php", "python", "rust", "typescript")
 
 
 def row_of(path: str, head: bytes = b"") -> Language | None:

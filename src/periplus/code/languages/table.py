@@ -51,12 +51,13 @@ class Bind(NamedTuple):
 class Access(NamedTuple):
     """A node that reaches for ``name`` in ``object`` (absent for a bare call), and then calls it (``step`` is ``()``) or takes an element
     of it (``[]``). Its other children are visited as they are. A call whose callee is one expression has ``name`` empty and the callee as
-    ``object``.
+    ``object``. ``sigil`` is what is written before the name of the member and does not belong to it.
     """
 
     object: Place
     name: Place = ""
     step: Literal["", "()", "[]"] = ""
+    sigil: str = ""
 
 
 class Extraction(Protocol):
@@ -78,8 +79,10 @@ class Extraction(Protocol):
     def add_package(self, name: str) -> None:
         """Note the package or namespace of the file."""
 
-    def bind(self, name: str, value: tree_sitter.Node | None = None, type_: tree_sitter.Node | None = None) -> None:
-        """Bind a local name in the current scope; its class is that of ``value``, or ``type_``."""
+    def bind(
+        self, name: str, value: tree_sitter.Node | None = None, type_: tree_sitter.Node | str | None = None
+    ) -> None:
+        """Bind a local name in the current scope; its class is that of ``value``, or ``type_``: a node, or the name of a class."""
 
     def bind_pattern(self, pattern: tree_sitter.Node) -> None:
         """Bind all names in ``pattern`` in the current scope; what it refers to besides is visited."""
@@ -101,10 +104,28 @@ class Extraction(Protocol):
         *,
         text: str = "",
         body: tree_sitter.Node | None = None,
+        whole: tree_sitter.Node | None = None,
+        type_: tree_sitter.Node | None = None,
+        value: tree_sitter.Node | None = None,
+        is_member: bool = False,
     ) -> None:
         """Define what no row of the table says: ``name`` is the node of its name, ``text`` the name if it is not the node's text;
-        ``body`` is visited within it.
+        ``body`` is visited within it. ``whole`` is what the definition takes in (``node`` if absent), ``type_`` its type, ``value`` a value
+        whose class it has. With ``is_member`` it belongs to the class around, not to the function between.
         """
+
+    def open(self, node: tree_sitter.Node) -> None:
+        """Open the scope that the table says for ``node``, and have its children visited in it."""
+
+    def extend(self, *nodes: tree_sitter.Node) -> None:
+        """Note the classes in ``nodes`` as bases of the definition around."""
+
+    def refer(self, node: tree_sitter.Node) -> None:
+        """Note the references of the expression ``node`` as the table says; its other parts are visited next."""
+
+    @property
+    def doc(self) -> str:
+        """Return the comment above the definition around; empty where there is none."""
 
     @property
     def is_in_function(self) -> bool:
@@ -123,12 +144,14 @@ class Language(NamedTuple):
 
     References: ``names`` are the leaves that refer. Of ``enters`` only the given children are visited, of ``skips`` none.
     ``selves`` are node types or names of the instance, ``supers`` those of the instance as its bases see it. ``literals`` are values of
-    the language itself: their members are not the project's, nor are ``builtins``; ``nulls`` tell nothing of a class. ``transparent`` nodes stand for one of their children;
+    the language itself: their members are not the project's, nor are ``builtins``; names that begin with ``sigil`` are local to
+    the function that uses them, unless it says otherwise (`Extraction.unbind`); ``nulls`` tell nothing of a class. ``transparent`` nodes stand for one of their children;
     ``type_wrappers`` likewise where a type is wanted. ``constructors`` are calls whose callee is a type (``new``).
 
     ``special`` handles a node by a function; it visits the children itself. ``is_test`` takes the name, the kind and the text of
     decorators, annotations and modifiers before the definition. ``doc`` finds a docstring; without it, and where it finds none, the comment
-    directly above is the doc.
+    directly above is the doc. ``documented_type`` finds in the doc of a definition of a kind the name of its (a function's: returned)
+    type, where the code declares none.
     """
 
     name: str
@@ -155,9 +178,11 @@ class Language(NamedTuple):
     supers: frozenset[str] = frozenset({"super"})
     type_wrappers: Mapping[str, Place] = {}
     builtins: frozenset[str] = frozenset()
+    sigil: str = ""
     special: Mapping[str, Callable[[Extraction, tree_sitter.Node], None]] = {}
     is_exported: Callable[[Extraction, tree_sitter.Node, str], bool] | None = None
     is_test: Callable[[str, str, str], bool] | None = None
     doc: Callable[[Extraction, tree_sitter.Node], tree_sitter.Node | None] | None = None
+    documented_type: Callable[[str, str], str] | None = None
     filenames: tuple[str, ...] = ()
     interpreters: tuple[str, ...] = ()
