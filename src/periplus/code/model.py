@@ -51,6 +51,7 @@ CALL: Final = "()"
 ELEMENT: Final = "[]"
 FACTS_BYTES_MAX: Final = 64 << 20
 _WIDTH: Final = 11
+_OUTER_END: Final = "\x1f"
 
 Role: TypeAlias = Literal["reference", "call", "extends", "import"]
 ROLES: Final[tuple[Role, ...]] = ("reference", "call", "extends", "import")
@@ -163,7 +164,7 @@ class Facts(msgspec.Struct, array_like=True, frozen=True, gc=False):
             ]
             line += lines
             byte += start
-            prefix, _, simple = name.rpartition("/")
+            prefix, _, simple = name.rpartition(_OUTER_END)
             parent = number - parent if parent else -1
             outer = prefix or (found[parent].qualified if 0 <= parent < number else "")
             qualified = f"{outer}.{simple}" if outer else simple
@@ -195,7 +196,7 @@ class Facts(msgspec.Struct, array_like=True, frozen=True, gc=False):
             found = self.imports[int(target.value)]
             return found.name if found.name not in ("", "*") else module_stem(found.module)
         if target.root == "s":
-            return self.names[int(target.value)].rpartition("/")[2]
+            return self.names[int(target.value)].rpartition(_OUTER_END)[2]
         return str(target.value) if target.root == "f" else ""
 
 
@@ -212,8 +213,8 @@ def module_stem(module: str) -> str:
 def definition_rows(definitions: Sequence[Definition]) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Return names and rows of `Facts` for ``definitions``, which stand in the order of the file; a parent comes before its children.
 
-    A name is preceded by what is around it and a slash where that is not its parent's name: ``S/Run`` for a method whose type is
-    defined in another file.
+    A name is preceded by what is around it and a control character where that is not its parent's name: a method's type
+    may be defined in another file. Names of operators and tests may hold any printable one.
     """
     names: list[str] = []
     rows: list[int] = []
@@ -221,7 +222,7 @@ def definition_rows(definitions: Sequence[Definition]) -> tuple[tuple[str, ...],
     for number, one in enumerate(definitions):
         outer = one.qualified[: -len(one.name)].rstrip(".") if one.qualified != one.name else ""
         known = definitions[one.parent].qualified if one.parent >= 0 else ""
-        names.append(one.name if outer == known else f"{outer}/{one.name}")
+        names.append(one.name if outer == known else f"{outer}{_OUTER_END}{one.name}")
         rows += (
             KINDS.index(one.kind) << 2 | one.is_test << 1 | one.is_exported, number - one.parent if one.parent >= 0 else 0,
             one.start_line - line, one.end_line - one.start_line, one.start_byte - byte, one.end_byte - one.start_byte,
