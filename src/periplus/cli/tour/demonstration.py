@@ -128,6 +128,7 @@ class _Tour:
             self._brief(project)
             self._tamper(project)
             self._prove(project)
+        self._code(repository)
         self._agent()
         return 0 if self.ok else 1
 
@@ -304,6 +305,12 @@ class _Tour:
             "holds": verdict.holds,
             "forged_holds": refused.holds,
         }
+
+    def _code(self, repository: str) -> None:
+        from periplus.cli.tour.code_survey import survey
+
+        self.title("The code is mapped: what most of it uses, what a change of that reaches, the tests to run")
+        self.facts["code"] = survey(self._face, repository, os.path.join(self._scratch, "code.sqlite"), self.tell)
 
     def _agent(self) -> None:
         from periplus.cli.tour.agent_run import mend
