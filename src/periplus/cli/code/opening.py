@@ -62,6 +62,7 @@ def go_on_detached(face: Face, worktree: str) -> None:
     """Start ``periplus code index`` in a session of its own; it ends by itself."""
     words = [
         sys.executable,
+        "-P",  # the worktree's own modules are not on the path, whatever they are called
         "-m",
         "periplus",
         *(["--store", face.store] if face.store else []),

@@ -31,7 +31,7 @@ class _Worker:
 
     def __init__(self, root: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "periplus.code.index.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [sys.executable, "-P", "-m", "periplus.code.index.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL, bufsize=0, cwd="/",
         )  # fmt: skip
         self.batch: Sequence[Job] = ()
