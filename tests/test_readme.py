@@ -97,7 +97,7 @@ def test_pages_for_readers_are_short():
     """A page that is longer is two pages, or says what nobody needs."""
     assert len(README.splitlines()) <= 120
     assert len((ROOT / "CHANGELOG.md").read_text().splitlines()) <= 200
-    assert len(list((ROOT / "docs" / "decisions").glob("0*.md"))) <= 60
+    assert len(list((ROOT / "docs" / "decisions").glob("0*.md"))) <= 64
     for page in (ROOT / "docs" / "guides").rglob("*.md"):
         assert len(page.read_text().split()) <= 900, page
 
