@@ -90,7 +90,7 @@ ITEM, STORE = "src/Model/Item.php:Item", "src/Model/Store.php:Store"
     ("path", "line", "expected"),
     [
         ("src/Model/Item.php", 4, {"Base": "src/Model/Base.php:Base proven", "Priced": "src/Model/Priced.php:Priced proven"}),
-        ("src/Model/Item.php", 4, {"\\JsonSerializable": "external"}),
+        ("src/Model/Item.php", 4, {"JsonSerializable": "external"}),
         ("src/Model/Item.php", 5, {"Named": "src/Model/Named.php:Named proven", "name": "src/Model/Named.php:Named.name proven"}),
         ("src/Model/Item.php", 12, {"store": f"{ITEM}.store proven", "Store": f"{STORE} proven"}),
         ("src/Model/Item.php", 13, {"count": f"{ITEM}.count proven"}),
@@ -101,18 +101,18 @@ ITEM, STORE = "src/Model/Item.php:Item", "src/Model/Store.php:Store"
         ("src/Model/Item.php", 20, {"name": "src/Model/Named.php:Named.name proven"}),
         ("src/Model/Item.php", 21, {"make": f"{ITEM}.make proven", "LIMIT": f"{ITEM}.LIMIT proven"}),
         ("src/Model/Item.php", 25, {}),
-        ("src/App.php", 3, {"./globals.php": "src/globals.php proven"}),
-        ("src/App.php", 4, {"functions.php": "src/functions.php likely"}),
+        ("src/App.php", 3, {"globals": "src/globals.php proven"}),
+        ("src/App.php", 4, {"functions": "src/functions.php likely"}),
         ("src/App.php", 5, {"Item": f"{ITEM} proven", "Store": f"{STORE} proven"}),
         ("src/App.php", 6, {"Model": "src/Model proven"}),
         ("src/App.php", 7, {"helper": "src/functions.php:helper proven"}),
         ("src/App.php", 8, {"RATE": "src/functions.php:RATE proven"}),
         ("src/App.php", 9, {"Client": "external"}),
-        ("src/App.php", 10, {"Item": f"{ITEM} proven", "Model\\Base": "src/Model/Base.php:Base proven"}),
+        ("src/App.php", 10, {"Item": f"{ITEM} proven", "Base": "src/Model/Base.php:Base proven"}),
         ("src/App.php", 11, {"save": f"{ITEM}.save likely", "inherited": "src/Model/Base.php:Base.inherited likely"}),
         ("src/App.php", 12, {"inherited": "src/Model/Base.php:Base.inherited likely"}),
         ("src/App.php", 13, {"flush": f"{STORE}.flush likely"}),
-        ("src/App.php", 14, {"helper": "src/functions.php:helper proven", "namespace\\helper": "src/functions.php:helper proven"}),
+        ("src/App.php", 14, {"helper": "src/functions.php:helper proven"}),
         ("src/App.php", 15, {"shop_boot": "src/globals.php:shop_boot proven"}),
         ("src/App.php", 16, {"count": f"{ITEM}.count proven", "make": f"{ITEM}.make proven", "put": f"{STORE}.put likely"}),
         ("src/App.php", 17, {"send": "external"}),
@@ -202,7 +202,7 @@ def test_settings_that_are_none_are_ignored(settings):
 
 def test_a_file_of_several_namespaces_proves_no_name_of_them():
     found = project({"a.php": "<?php\nnamespace A { class C {} }\nnamespace B { class D extends \\A\\C {} }\n"})
-    assert found.answers("a.php", 3) == {"\\A\\C": "external"}
+    assert found.answers("a.php", 3) == {"C": "external"}
 
 
 @pytest.mark.parametrize(

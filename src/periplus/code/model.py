@@ -46,11 +46,13 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-FACTS_VERSION: Final = 1
+FACTS_VERSION: Final = 2
 CALL: Final = "()"
 ELEMENT: Final = "[]"
 FACTS_BYTES_MAX: Final = 64 << 20
 _WIDTH: Final = 11
+# Of files that are named without their folder where they are taken in.
+_FILE_ENDINGS: Final = frozenset({"php", "inc", "phtml", "rb", "rake", "sh", "bash", "zsh", "bats"})
 _OUTER_END: Final = "\x1f"
 
 Role: TypeAlias = Literal["reference", "call", "extends", "import"]
@@ -197,16 +199,18 @@ class Facts(msgspec.Struct, array_like=True, frozen=True, gc=False):
             return found.name if found.name not in ("", "*") else module_stem(found.module)
         if target.root == "s":
             return self.names[int(target.value)].rpartition(_OUTER_END)[2]
-        return str(target.value) if target.root == "f" else ""
+        return str(target.value).rpartition("\\")[2] if target.root == "f" else ""
 
 
 def module_stem(module: str) -> str:
-    """Return the last part of a module's name or path, without its ending: ``c`` of ``a.b.c``, ``a::b::c``, ``./b/c.js`` and ``<b/c.h>``."""
+    """Return the last part of a module's name or path, without its ending: ``c`` of ``a.b.c``, ``a::b::c``, ``./b/c.js``, ``c.php`` and ``<b/c.h>``."""
     if "/" in module or "\\" in module:
         base = module.replace("\\", "/").rstrip("/").rpartition("/")[2]
         stem, dot, _ = base.rpartition(".")
         return stem if dot and stem else base
     parts = [part for part in module.replace("::", ".").split(".") if part]
+    if len(parts) == 2 and parts[1] in _FILE_ENDINGS:
+        return parts[0]
     return parts[-1] if parts else ""
 
 
