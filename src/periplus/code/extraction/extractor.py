@@ -16,15 +16,15 @@ __all__ = ["PARSE_S_MAX", "REFERENCES_MAX", "SYMBOLS_MAX", "TookTooLong", "extra
 import re
 import time
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from periplus.code.extraction.grammar import Grammar
 from periplus.code.extraction.nodes import child_at, descend, last_line
-from periplus.code.extraction.parts import Draft, Link, Spine, Wrapped
-from periplus.code.extraction.scopes import Chain, Found, Names, Scope
+from periplus.code.extraction.parts import Draft, Link, Spine, Wrapped, placed
+from periplus.code.extraction.scopes import Chain, Found, Names, Scope, dotted
 from periplus.code.languages.table import Bind, Naming
-from periplus.code.model import CALL, ROLES, Attribute, Definition, Facts, Import, Role, Target, definition_rows
+from periplus.code.model import CALL, ROLES, Attribute, Facts, Import, Role, Target, definition_rows
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -40,6 +40,7 @@ _GAP_BYTES_MAX: Final = 4_096
 _LINE_BREAK: Final = re.compile(rb"\n")
 _CALLED: Final = (CALL,)
 _CLASSES: Final = frozenset({"class", "interface", "trait", "enum", "struct", "record", "object", "protocol"})
+_CALLED_OF_SELF: Final = frozenset({"method", "function", "property"})
 _ROLE_NUMBERS: Final = {role: number for number, role in enumerate(ROLES)}
 
 Action: TypeAlias = "Callable[[_Walk, tree_sitter.Node, object], None]"
@@ -76,6 +77,7 @@ class _Walk:
         self._package = ""
         self._leading: tuple[tree_sitter.Node, int] | None = None
         self._comment = (-1, -1)
+        self._hidden: set[int] = set()
 
     # -- the walk ------------------------------------------------------------------------------------------------------
 
@@ -251,7 +253,10 @@ class _Walk:
         draft.start_line, draft.end_line = start.start_point[0] + 1, last_line(start, whole)
         self._describe(draft, node)
         self._drafts.append(draft)
-        if scope.prefix + "." + name == qualified or qualified == name:
+        is_name = kind != "test" or bool(naming.fields)  # a test that a string names
+        if self._row.has_calls_of_self and kind in _CALLED_OF_SELF and scope.class_owner() >= 0:
+            is_name = False
+        if is_name and (scope.prefix + "." + name == qualified or qualified == name):
             scope.bind_symbol(name, index)
         inner.owner = index
         inner.is_class = naming.is_class
@@ -260,19 +265,23 @@ class _Walk:
         self._note_type(index, child_at(node, naming.type), child_at(node, naming.value))
         return inner
 
-    def _note_type(self, index: int, declared: tree_sitter.Node | None, value: tree_sitter.Node | None) -> None:
-        if (declared is not None and (found := self._type_chain(declared)) is not None) or (
+    def _note_type(self, index: int, declared: tree_sitter.Node | str | None, value: tree_sitter.Node | None) -> None:
+        if isinstance(declared, str):
+            self._types[index] = (self._scope, dotted(declared).then(_CALLED))
+        elif (declared is not None and (found := self._type_chain(declared)) is not None) or (
             value is not None and (found := self._chain(value)) is not None
         ):
             self._types[index] = (self._scope, found)
-        elif declared is None and self._row.documented_type is not None and self._drafts[index].doc >= 0:
-            name = self._row.documented_type(self._drafts[index].kind, self._doc_of(index))
-            if name:
-                self._types[index] = (self._scope, Chain(name, (CALL,)))
+        elif (documented := self._row.documented_type) is not None and declared is None:
+            self._note_documented(index, documented(self._drafts[index].kind, self._doc_of(index)))
+
+    def _note_documented(self, index: int, name: str) -> None:
+        if name:
+            self._types[index] = (self._scope, dotted(name).then(_CALLED))
 
     def _doc_of(self, index: int) -> str:
         draft = self._drafts[index]
-        return self.data[draft.doc : draft.start][:_GAP_BYTES_MAX].decode("utf-8", "replace")
+        return self.data[draft.doc : draft.start][:_GAP_BYTES_MAX].decode("utf-8", "replace") if draft.doc >= 0 else ""
 
     def _describe(self, draft: Draft, node: tree_sitter.Node) -> None:
         """Find signature and doc, and whether others see the definition."""
@@ -412,8 +421,9 @@ class _Walk:
         root, links = spine.root, spine.links
         if root is not None and root.root_kind in ("l", "n"):
             return
-        steps: tuple[str, ...] = ()
+        steps = root.steps if root is not None else ()
         last = len(links) - 1
+        renamed = self._row.renamed
         for at, link in enumerate(links):
             number = 1 if link.suffix[:1] == _CALLED else _ROLE_NUMBERS[role] if at == last else 0
             if at == 0 and spine.is_named:
@@ -424,6 +434,8 @@ class _Walk:
             else:
                 steps = (*steps, link.name)
                 chain = Chain(root.root, steps, root.root_kind)
+            if renamed and link.name in renamed:
+                chain = chain.renamed(link.name, renamed[link.name])
             self._refer(link.byte, number, chain)
             steps += link.suffix
 
@@ -476,6 +488,9 @@ class _Walk:
                 links.append(Link(text, at.start_byte, suffix))
                 links.reverse()
                 return Spine(Chain(text, ()), links, others, is_named=True)
+        elif kind in grammar.own_ids:
+            instance = self._scope.instance
+            root = instance.then((self.text(at), *suffix)) if instance is not None else None
         else:
             others.append(at)
             if kind in grammar.null_ids:
@@ -528,11 +543,10 @@ class _Walk:
     def bind(
         self, name: str, value: tree_sitter.Node | None = None, type_: tree_sitter.Node | str | None = None
     ) -> None:
-        chain = (
-            (Chain(type_, (CALL,)) if isinstance(type_, str) else self._type_chain(type_))
-            if type_ is not None
-            else None
-        )
+        if isinstance(type_, str):
+            chain: Chain | None = dotted(type_).then(_CALLED)
+        else:
+            chain = self._type_chain(type_) if type_ is not None else None
         if chain is None and value is not None:
             chain = self._chain(value)
         self._scope.bind_local(name, chain)
@@ -590,24 +604,60 @@ class _Walk:
         text: str = "",
         body: tree_sitter.Node | None = None,
         whole: tree_sitter.Node | None = None,
-        type_: tree_sitter.Node | None = None,
+        type_: tree_sitter.Node | str | None = None,
         value: tree_sitter.Node | None = None,
+        bases: Sequence[tree_sitter.Node] = (),
+        outer: str = "",
         is_member: bool = False,
     ) -> None:
         around = self._scope
         scope = (around.class_scope() if is_member else None) or around
         said = text or self.text(name)
         if len(self._drafts) < SYMBOLS_MAX and scope.depth < _DEPTH_MAX:
-            qualified = f"{scope.prefix}.{said}" if scope.prefix else said
-            is_class = kind in _CLASSES
+            qualified = ".".join(part for part in (scope.prefix, outer, said) if part)
+            is_class = kind in _CLASSES or (kind == "module" and self._row.has_calls_of_self)
             inner = Scope(scope, is_function=kind != "module" and not is_class, prefix=qualified)
             self._scope = scope
-            self._draft(node, Naming(kind, is_class=is_class), (qualified, said, name), inner, (whole, None))
+            self._draft(node, Naming(kind, (), is_class=is_class), (qualified, said, name), inner, (whole, None))
             self._scope = around
+            self._drafts[inner.owner].kind = kind
             self._note_type(inner.owner, type_, value)
+            for base in bases:
+                self._extend(base, inner.owner)
             if body is not None:
                 self._push_scope(inner)
         self.visit(body)
+
+    def assign(self, pattern: tree_sitter.Node, value: tree_sitter.Node | None) -> None:
+        self._bind_to(pattern, value, None)
+
+    def mention(self, node: tree_sitter.Node, name: str) -> None:
+        self._refer(node.start_byte, 0, dotted(name))
+
+    def mention_inherited(self, node: tree_sitter.Node) -> None:
+        owner, around = self._scope.owner, self._scope.class_owner()
+        if owner > around >= 0:
+            self._refer(node.start_byte, 1, Chain(around, (self._drafts[owner].name,), "u"))
+
+    def hide(self, node: tree_sitter.Node) -> None:
+        self._hidden.add(node.id)
+
+    def is_hidden(self, node: tree_sitter.Node) -> bool:
+        return node.id in self._hidden
+
+    def take_class_as_self(self) -> None:
+        owner = self._scope.class_owner()
+        if owner >= 0:
+            self._scope.instance = Chain(owner, (), "s")
+
+    @property
+    def is_in_class(self) -> bool:
+        return self._scope.class_owner() >= 0
+
+    @property
+    def is_class_self(self) -> bool:
+        instance = self._scope.instance
+        return instance is not None and instance.root_kind == "s"
 
     def open(self, node: tree_sitter.Node) -> None:
         self._open(node, node.type in self._row.functions)
@@ -621,8 +671,7 @@ class _Walk:
 
     @property
     def doc(self) -> str:
-        owner = self._scope.owner
-        return self._doc_of(owner) if owner >= 0 and self._drafts[owner].doc >= 0 else ""
+        return self._doc_of(self._scope.owner) if self._scope.owner >= 0 else ""
 
     @property
     def is_in_function(self) -> bool:
@@ -638,7 +687,7 @@ class _Walk:
     def facts(self, *, has_errors: bool) -> Facts:
         """Return what was found, with every name looked up as far as the file decides."""
         starts = [0, *(match.end() for match in _LINE_BREAK.finditer(self.data))]
-        definitions = self._definitions(starts)
+        definitions = placed(self._drafts, starts)
         names = Names(self._row, self._imports)
         targets: dict[Found, int] = {}
         rows: list[tuple[int, int, int]] = []
@@ -671,23 +720,6 @@ class _Walk:
             self._row.name, *definition_rows(definitions), tuple(self._imports), tuple(_as_target(key) for key in targets), tuple(places),
             types, bases, tuple(attributes), self._exports, self._package, has_errors,
         )  # fmt: skip
-
-    def _definitions(self, starts: list[int]) -> list[Definition]:
-        found: list[Definition] = []
-        known: dict[str, int] = {}
-        for index, draft in enumerate(self._drafts):
-            parent = draft.parent
-            if parent < 0 and (outer := draft.qualified.rpartition(".")[0]):
-                parent = known.get(outer, -1)
-            known.setdefault(draft.qualified, index)
-            line = bisect_right(starts, draft.name_byte)
-            found.append(
-                Definition(
-                    draft.name, draft.qualified, draft.kind, parent, draft.start_line, draft.end_line, draft.start, draft.end, line,
-                    draft.name_byte - starts[line - 1], draft.head, draft.body, draft.doc, draft.is_exported, draft.is_test,
-                )
-            )  # fmt: skip
-        return found
 
 
 def _as_target(found: Found) -> Target:

@@ -51,6 +51,7 @@ class Grammar:
         self.null_ids = self._ids(row.nulls)
         self.self_ids = self._ids(row.selves)
         self.super_ids = self._ids(row.supers)
+        self.own_ids = self._ids(row.own_members)
         self.self_names = row.selves
         self.super_names = row.supers
         self.actions: _Actions = _Actions()
@@ -61,7 +62,7 @@ class Grammar:
         kind = node.kind_id
         return (
             kind in self.name_ids or kind in self.accesses or kind in self.transparent or kind in self.self_ids
-            or kind in self.super_ids or kind in self.literal_ids or kind in self.null_ids
+            or kind in self.super_ids or kind in self.literal_ids or kind in self.null_ids or kind in self.own_ids
         )  # fmt: skip
 
     def base_nodes(self, node: tree_sitter.Node) -> list[tree_sitter.Node]:
@@ -84,6 +85,7 @@ class Grammar:
         self._set(row.comments, "comment")
         self._set(row.skips, "skip")
         self._set(row.accesses, "access")
+        self._set(row.own_members, "skip")
         for kind in row.functions | row.scopes:
             self._set((kind,), "open", kind in row.functions)
         self._set(row.parameters, "parameters")

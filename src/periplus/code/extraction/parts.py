@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["Draft", "Link", "Spine", "Wrapped"]
+__all__ = ["Draft", "Link", "Spine", "Wrapped", "placed"]
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from periplus.code.extraction.scopes import Chain
+from periplus.code.model import Definition
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -55,3 +58,22 @@ class Draft:
         self.doc = -1
         self.is_exported = True
         self.is_test = False
+
+
+def placed(drafts: Sequence[Draft], starts: Sequence[int]) -> list[Definition]:
+    """Return the definitions of ``drafts``, with the lines that begin at the bytes ``starts``, and parents by their qualified names."""
+    found: list[Definition] = []
+    known: dict[str, int] = {}
+    for index, draft in enumerate(drafts):
+        parent = draft.parent
+        if parent < 0 and (outer := draft.qualified.rpartition(".")[0]):
+            parent = known.get(outer, -1)
+        known.setdefault(draft.qualified, index)
+        line = bisect_right(starts, draft.name_byte)
+        found.append(
+            Definition(
+                draft.name, draft.qualified, draft.kind, parent, draft.start_line, draft.end_line, draft.start, draft.end, line,
+                draft.name_byte - starts[line - 1], draft.head, draft.body, draft.doc, draft.is_exported, draft.is_test,
+            )
+        )  # fmt: skip
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Chain", "Found", "Names", "Scope"]
+__all__ = ["Chain", "Found", "Names", "Scope", "dotted"]
 
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -30,6 +30,18 @@ class Chain(NamedTuple):
 
     def then(self, steps: tuple[str, ...]) -> Chain:
         return Chain(self.root, (*self.steps, *steps), self.root_kind)
+
+    def renamed(self, name: str, other: str) -> Chain:
+        """Return the expression with ``other`` instead of its last name ``name``."""
+        if self.steps:
+            return Chain(self.root, (*self.steps[:-1], other), self.root_kind)
+        return Chain(other, (), self.root_kind) if self.root == name else self
+
+
+def dotted(name: str) -> Chain:
+    """Return the expression ``a.b`` written as text."""
+    first, *rest = name.split(".")
+    return Chain(first, tuple(rest))
 
 
 _NULL: Final = Chain("", (), "n")
@@ -176,6 +188,8 @@ class Names:
             if name in self._row.builtins:
                 return ("l", "", ())
             owner = scope.class_owner() if self._row.has_implicit_this else -1
+            if owner >= 0 and scope.instance is not None and scope.instance.root_kind == "s" and not name[:1].isupper():
+                return ("s", owner, (name, *chain.steps))
             return ("m", owner, (name, *chain.steps)) if owner >= 0 else ("f", name, chain.steps)
         if isinstance(found, int):
             return ("s", found, chain.steps) if found >= 0 else ("i", ~found, chain.steps)

@@ -21,20 +21,27 @@ _ROWS: Final[dict[str, tuple[str, str]]] = {
     ".java": ("java", "JAVA"),
     ".go": ("go", "GO"),
     ".rs": ("rust", "RUST"),
+    **dict.fromkeys((".rb", ".rake", ".gemspec", ".ru", ".rbw", ".podspec", ".jbuilder", ".thor"), ("ruby", "RUBY")),
     **dict.fromkeys((".php", ".phtml", ".php5", ".php7", ".php8", ".phpt"), ("php", "PHP")),
 }
 # By the whole name of a file, in lower case, where its extension tells nothing.
-_FILENAMES: Final[dict[str, tuple[str, str]]] = {}
+_FILENAMES: Final[dict[str, tuple[str, str]]] = {
+    **dict.fromkeys(
+        "rakefile gemfile guardfile capfile vagrantfile podfile fastfile brewfile dangerfile thorfile".split(),
+        ("ruby", "RUBY"),
+    ),
+}
 _INTERPRETERS: Final[dict[str, tuple[str, str]]] = {
     "node": ("script", "JAVASCRIPT"),
     "php": ("php", "PHP"),
     "python": ("python", "PYTHON"),
+    **dict.fromkeys(("ruby", "jruby", "rake"), ("ruby", "RUBY")),
 }
 _SHEBANG: Final = re.compile(
     rb"#![ \t]*(?:\S*/)?(?:env[ \t]+(?:-\S+[ \t]+|\w+=\S*[ \t]+)*(?:\S*/)?)?([A-Za-z_+-]+)[\d.]*(?:[ \t\r\n]|$)"
 )
 _SHEBANG_BYTES_MAX: Final = 200
-LANGUAGE_NAMES: Final = ("go", "java", "javascript", "php", "python", "rust", "typescript")
+LANGUAGE_NAMES: Final = ("go", "java", "javascript", "php", "python", "ruby", "rust", "typescript")
 
 
 def row_of(path: str, head: bytes = b"") -> Language | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 __all__ = ["Access", "Bind", "Extraction", "Language", "Naming", "Place"]
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
@@ -105,14 +105,35 @@ class Extraction(Protocol):
         text: str = "",
         body: tree_sitter.Node | None = None,
         whole: tree_sitter.Node | None = None,
-        type_: tree_sitter.Node | None = None,
+        type_: tree_sitter.Node | str | None = None,
         value: tree_sitter.Node | None = None,
+        bases: Sequence[tree_sitter.Node] = (),
+        outer: str = "",
         is_member: bool = False,
     ) -> None:
         """Define what no row of the table says: ``name`` is the node of its name, ``text`` the name if it is not the node's text;
-        ``body`` is visited within it. ``whole`` is what the definition takes in (``node`` if absent), ``type_`` its type, ``value`` a value
-        whose class it has. With ``is_member`` it belongs to the class around, not to the function between.
+        ``body`` is visited within it. ``whole`` is what the definition takes in (``node`` if absent), ``type_`` its type (a node, or a name joined by dots), ``value`` a value
+        whose class it has, ``bases`` the classes it extends, ``outer`` the qualified name of what it is in besides the definition around.
+        With ``is_member`` it belongs to the class around, not to the function between.
         """
+
+    def assign(self, pattern: tree_sitter.Node, value: tree_sitter.Node | None) -> None:
+        """Bind ``pattern`` to ``value``: a name, a member of the instance, or all names in it."""
+
+    def mention(self, node: tree_sitter.Node, name: str) -> None:
+        """Note a reference at ``node`` to ``name`` (joined by dots), which is not written as a name."""
+
+    def mention_inherited(self, node: tree_sitter.Node) -> None:
+        """Note a call at ``node`` of the method of the bases that the method around overrides."""
+
+    def hide(self, node: tree_sitter.Node) -> None:
+        """Note that others do not see what ``node`` defines, a node that is visited later."""
+
+    def is_hidden(self, node: tree_sitter.Node) -> bool:
+        """Return True for a node that was hidden."""
+
+    def take_class_as_self(self) -> None:
+        """Note that in the current scope the instance is the class around itself."""
 
     def open(self, node: tree_sitter.Node) -> None:
         """Open the scope that the table says for ``node``, and have its children visited in it."""
@@ -128,6 +149,14 @@ class Extraction(Protocol):
         """Return the comment above the definition around; empty where there is none."""
 
     @property
+    def is_in_class(self) -> bool:
+        """Return True inside of a class, its functions included."""
+
+    @property
+    def is_class_self(self) -> bool:
+        """Return True where the instance is the class around itself."""
+
+    @property
     def is_in_function(self) -> bool:
         """Return True inside of a function."""
 
@@ -140,18 +169,20 @@ class Language(NamedTuple):
     """One language. ``wrappers`` belong to the definition within them, ``leading`` nodes to the one after them.
 
     Scopes: ``functions`` open that of a function, ``scopes`` that of a block; ``parameters`` are lists whose children are bound in the
-    scope around them. ``has_implicit_this``: members of a class are in scope in its methods.
+    scope around them. ``has_implicit_this``: members of a class are in scope in its methods; with ``has_calls_of_self`` its functions are
+    found by the class alone, not by the scopes around.
 
     References: ``names`` are the leaves that refer. Of ``enters`` only the given children are visited, of ``skips`` none.
-    ``selves`` are node types or names of the instance, ``supers`` those of the instance as its bases see it. ``literals`` are values of
+    ``selves`` are node types or names of the instance, ``own_members`` node types of variables that belong to it, ``supers`` those of the instance as its bases see it. ``literals`` are values of
     the language itself: their members are not the project's, nor are ``builtins``; names that begin with ``sigil`` are local to
     the function that uses them, unless it says otherwise (`Extraction.unbind`); ``nulls`` tell nothing of a class. ``transparent`` nodes stand for one of their children;
-    ``type_wrappers`` likewise where a type is wanted. ``constructors`` are calls whose callee is a type (``new``).
+    ``type_wrappers`` likewise where a type is wanted. ``renamed`` gives members the names under which others define them
+    (``new`` calls ``initialize``).
 
     ``special`` handles a node by a function; it visits the children itself. ``is_test`` takes the name, the kind and the text of
     decorators, annotations and modifiers before the definition. ``doc`` finds a docstring; without it, and where it finds none, the comment
     directly above is the doc. ``documented_type`` finds in the doc of a definition of a kind the name of its (a function's: returned)
-    type, where the code declares none.
+    type, where the code declares none; dots join its parts.
     """
 
     name: str
@@ -165,6 +196,7 @@ class Language(NamedTuple):
     scopes: frozenset[str] = frozenset()
     parameters: frozenset[str] = frozenset()
     has_implicit_this: bool = False
+    has_calls_of_self: bool = False
     names: frozenset[str] = frozenset({"identifier"})
     binds: Mapping[str, tuple[Bind, ...]] = {}
     accesses: Mapping[str, Access] = {}
@@ -176,9 +208,11 @@ class Language(NamedTuple):
     nulls: frozenset[str] = frozenset()
     selves: frozenset[str] = frozenset({"this"})
     supers: frozenset[str] = frozenset({"super"})
+    own_members: frozenset[str] = frozenset()
     type_wrappers: Mapping[str, Place] = {}
     builtins: frozenset[str] = frozenset()
     sigil: str = ""
+    renamed: Mapping[str, str] = {}
     special: Mapping[str, Callable[[Extraction, tree_sitter.Node], None]] = {}
     is_exported: Callable[[Extraction, tree_sitter.Node, str], bool] | None = None
     is_test: Callable[[str, str, str], bool] | None = None

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 __all__ = ["CANDIDATES_MAX", "Grade", "Resolution", "Resolver"]
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from periplus.code.model import CALL, ELEMENT, Import, Target
+from periplus.code.model import CALL, ELEMENT, Definition, Import, Target
 from periplus.code.resolution.rules.registry import rules_of
 from periplus.code.resolution.rules.table import EXTERNAL, UNKNOWN, Entity, Outcome, Rules
 from periplus.code.resolution.sources import KnownFile, Sources
@@ -132,12 +132,26 @@ class Resolver:
                 at = self._called(at)
             elif step == ELEMENT:
                 return UNKNOWN
+            elif self._makes_instance(at, steps, number):
+                continue
             else:
                 if any(one.is_instance for one in at.found) and not (is_own and number == 0):
                     is_proven = False
                 at = self._first_member(at, step)
             is_proven = is_proven and at.is_proven
         return at._replace(is_proven=is_proven)
+
+    def _makes_instance(self, at: Outcome, steps: Sequence[str], number: int) -> bool:
+        """Return True where the step is the method that makes an instance, and the class has none of its own of that name."""
+        if tuple(steps[number + 1 : number + 2]) != (CALL,) or at.found[0].symbol < 0 or at.found[0].is_instance:
+            return False
+        file = self.sources.file(at.found[0].path)
+        if file is None or rules_of(file.facts.language).instantiator != steps[number]:
+            return False
+        return (
+            file.definitions[at.found[0].symbol].kind in _TYPES
+            and not self._own_member(file, file.first(at.found[0].symbol), steps[number]).found
+        )
 
     def _first_member(self, at: Outcome, name: str) -> Outcome:
         found = [self.member(entity, name) for entity in at.found[:CANDIDATES_MAX]]
@@ -159,7 +173,7 @@ class Resolver:
                 found.append(entity._replace(is_instance=True))
                 continue
             value = self._type_of(file, entity.symbol)
-            if kind not in _CALLABLE:
+            if kind not in _CALLABLE and not (kind == "property" and rules_of(file.facts.language).instantiator):
                 value = self._called(value) if value.found and not value.found[0].is_instance else UNKNOWN
             found += value.found
             is_proven = is_proven and value.is_proven
@@ -171,7 +185,13 @@ class Resolver:
     def _type_of(self, file: KnownFile, index: int) -> Outcome:
         """Return the class of a value, or what a function returns."""
         target = file.facts.types.get(index)
-        return self._target(file, target) if target is not None else UNKNOWN
+        if target is not None:
+            return self._target(file, target)
+        one = file.definitions[index]
+        for attribute in file.facts.attributes if one.parent >= 0 else ():
+            if attribute.name.lstrip("@") == one.name and file.first(attribute.owner) == file.first(one.parent):
+                return self._target(file, attribute.target)._replace(is_proven=False)
+        return UNKNOWN
 
     def _member(self, entity: Entity, name: str) -> Outcome:
         if entity.symbol < 0:
@@ -182,6 +202,11 @@ class Resolver:
         one = file.definitions[entity.symbol]
         if one.kind in _TYPES:
             found = self._in_class(file, file.first(entity.symbol), name)
+            rules = rules_of(file.facts.language)
+            if found.found and rules.is_of_class is not None:
+                return self._of_kind(found, rules.is_of_class, is_wanted=not entity.is_instance)
+            if not found.found and rules.instantiator and name == rules.constructor and not entity.is_instance:
+                return found if found.is_external else Outcome((entity,))
             if found.found or found.is_external or entity.symbol not in file.facts.types:
                 return found
         value = self._type_of(file, entity.symbol)
@@ -189,6 +214,17 @@ class Resolver:
             value = value._replace(found=tuple(found for found in value.found if found != entity))
         outcome = self._first_member(value, name)
         return outcome._replace(is_proven=False) if outcome.found else value if value.is_external else outcome
+
+    def _of_kind(self, outcome: Outcome, is_of_class: Callable[[Definition], bool], *, is_wanted: bool) -> Outcome:
+        """Return the members of a class, or those of its instances, of ``outcome``; all where there are none such."""
+        found = tuple(
+            one
+            for one in outcome.found
+            if one.symbol >= 0
+            and (file := self.sources.file(one.path)) is not None
+            and is_of_class(file.definitions[one.symbol]) == is_wanted
+        )
+        return outcome._replace(found=found) if found else outcome
 
     # -- files and imports ---------------------------------------------------------------------------------------------
 
@@ -264,7 +300,23 @@ class Resolver:
                     other = self.sources.file(entity.path)
                     if other is not None and entity.symbol >= 0:
                         waiting.append((other, other.first(entity.symbol)))
+            if rules_of(file.facts.language).has_open_types:
+                waiting += self._extending_parts(file, index)
         return EXTERNAL if is_external else UNKNOWN
+
+    def _extending_parts(self, file: KnownFile, index: int) -> list[tuple[KnownFile, int]]:
+        """Return the parts of a type in other files that name bases of it."""
+        rules = rules_of(file.facts.language)
+        one = file.definitions[index]
+        return [
+            (other, other.first(at))
+            for path, at in self.sources.defining(one.name)
+            if path != file.path
+            and (other := self.sources.file(path)) is not None
+            and at in other.facts.bases
+            and other.definitions[at].qualified == one.qualified
+            and (rules.is_same_type is None or rules.is_same_type(file, other))
+        ]
 
     def _bases(self, file: KnownFile, index: int) -> list[Target]:
         """Return the bases of a class, those that its parts name included."""
@@ -330,9 +382,9 @@ class Resolver:
     def _by_name(self, file: KnownFile, target: Target) -> Resolution:
         """Return the definitions of that name and shape: likely where there is one, else named."""
         name = file.facts.final_name(target)
-        if not name or (target.root == "i" and not target.steps):
-            return Resolution()
         rules = rules_of(file.facts.language)
+        if not name or (target.root == "i" and not target.steps) or (rules.instantiator and name == rules.constructor):
+            return Resolution()
         is_member = bool(target.steps) and target.root != "m"
         found: list[Entity] = []
         qualified: set[tuple[str, str]] = set()
@@ -341,6 +393,8 @@ class Resolver:
             if other is None or rules_of(other.facts.language).family != rules.family:
                 continue
             one = other.definitions[index]
+            if is_member and one.parent >= 0 and other.definitions[one.parent].kind == "test":
+                continue
             if is_member and one.parent < 0 and one.qualified == name and one.kind in _CALLABLE | _TYPES | {"value"}:
                 continue
             if (

@@ -7,7 +7,7 @@ __all__ = ["EXTERNAL", "UNKNOWN", "Entity", "Lookup", "Outcome", "Rules"]
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
-from periplus.code.model import Import
+from periplus.code.model import Definition, Import
 from periplus.code.resolution.sources import KnownFile, Sources
 
 
@@ -51,7 +51,9 @@ class Rules(NamedTuple):
     that is itself a file or folder. ``has_open_types``: members of a type may stand in other files, under its qualified name; then
     ``is_same_type`` tells whether two files can hold parts of one type. ``common_members`` are names of methods of the language's own
     types: one definition of such a name in the project is no ground to take it for the target. ``family`` groups languages whose code
-    refers to each other. ``star_names`` tells whether ``import *`` takes a name.
+    refers to each other. ``star_names`` tells whether ``import *`` takes a name. ``instantiator`` is the method of a class that makes an
+    instance of it, in a language where reading a member is a call; ``is_of_class`` then tells the members of a class from those of its
+    instances.
     """
 
     family: str
@@ -62,3 +64,5 @@ class Rules(NamedTuple):
     is_same_type: Callable[[KnownFile, KnownFile], bool] | None = None
     common_members: frozenset[str] = frozenset()
     constructor: str = ""
+    instantiator: str = ""
+    is_of_class: Callable[[Definition], bool] | None = None
