@@ -147,7 +147,7 @@ def test_definitions_of_all_kinds():
     )
     assert outline("a.php", text) == [
         "enum Suit 3", "constant Suit.Hearts 4", "constant Suit.W 5", "function f 8", "function f.inner 8", "class f.class@anonymous 8",
-        "method f.class@anonymous.m 8", "value $a 9",
+        "method f.class@anonymous.m 8", "value a 9",
     ]  # fmt: skip
 
 
@@ -171,8 +171,8 @@ def test_variables_are_local_to_their_function_unless_it_says_global():
         }
     )
     assert found.answers("a.php", 4) == {}
-    assert found.answers("a.php", 8) == {"$g": "a.php:$g proven", "$other": "b.php:$other named"}
-    assert found.answers("a.php", 10) == {"$g": "a.php:$g proven"}
+    assert found.answers("a.php", 8) == {"g": "a.php:g proven", "other": "b.php:other likely"}
+    assert found.answers("a.php", 10) == {"g": "a.php:g proven"}
 
 
 def test_of_two_classes_of_one_name_that_of_psr_4_is_taken_or_both_are_likely():

@@ -53,6 +53,8 @@ FACTS_BYTES_MAX: Final = 64 << 20
 _WIDTH: Final = 11
 # Of files that are named without their folder where they are taken in.
 _FILE_ENDINGS: Final = frozenset({"php", "inc", "phtml", "rb", "rake", "sh", "bash", "zsh", "bats"})
+# Languages whose variables have a sigil in use, but none in the name of their definition.
+_WITH_SIGILS: Final = frozenset({"bash", "php"})
 _OUTER_END: Final = "\x1f"
 
 Role: TypeAlias = Literal["reference", "call", "extends", "import"]
@@ -199,7 +201,10 @@ class Facts(msgspec.Struct, array_like=True, frozen=True, gc=False):
             return found.name if found.name not in ("", "*") else module_stem(found.module)
         if target.root == "s":
             return self.names[int(target.value)].rpartition(_OUTER_END)[2]
-        return str(target.value).rpartition("\\")[2] if target.root == "f" else ""
+        if target.root != "f":
+            return ""
+        name = str(target.value).rpartition("\\")[2]
+        return name.lstrip("$") if self.language in _WITH_SIGILS else name
 
 
 def module_stem(module: str) -> str:

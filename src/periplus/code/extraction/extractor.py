@@ -77,7 +77,7 @@ class _Walk:
         self._package = ""
         self._leading: tuple[tree_sitter.Node, int] | None = None
         self._comment = (-1, -1)
-        self._hidden: set[int] = set()
+        self._marks: dict[int, object] = {}
 
     # -- the walk ------------------------------------------------------------------------------------------------------
 
@@ -205,6 +205,7 @@ class _Walk:
             self.bind(parts[-1], child_at(node, naming.value), child_at(node, naming.type))
             self._stack += children[::-1]
             return
+        parts[-1] = parts[-1].removeprefix(self._row.sigil)
         qualified = ".".join((scope.prefix, *parts) if scope.prefix else parts)
         inner = Scope(scope, is_function=is_function, prefix=qualified)
         if naming.kind:
@@ -257,7 +258,7 @@ class _Walk:
         if self._row.has_calls_of_self and kind in _CALLED_OF_SELF and scope.class_owner() >= 0:
             is_name = False
         if is_name and (scope.prefix + "." + name == qualified or qualified == name):
-            scope.bind_symbol(name, index)
+            scope.bind_symbol(self._row.sigil + name if kind == "value" else name, index)
         inner.owner = index
         inner.is_class = naming.is_class
         if naming.is_class:
@@ -272,12 +273,10 @@ class _Walk:
             value is not None and (found := self._chain(value)) is not None
         ):
             self._types[index] = (self._scope, found)
-        elif (documented := self._row.documented_type) is not None and declared is None:
-            self._note_documented(index, documented(self._drafts[index].kind, self._doc_of(index)))
-
-    def _note_documented(self, index: int, name: str) -> None:
-        if name:
-            self._types[index] = (self._scope, dotted(name).then(_CALLED))
+        elif declared is None and (documented := self._row.documented_type) is not None:
+            name = documented(self._drafts[index].kind, self._doc_of(index))
+            if name:
+                self._types[index] = (self._scope, dotted(name).then(_CALLED))
 
     def _doc_of(self, index: int) -> str:
         draft = self._drafts[index]
@@ -608,6 +607,7 @@ class _Walk:
         value: tree_sitter.Node | None = None,
         bases: Sequence[tree_sitter.Node] = (),
         outer: str = "",
+        first: tree_sitter.Node | None = None,
         is_member: bool = False,
     ) -> None:
         around = self._scope
@@ -618,7 +618,7 @@ class _Walk:
             is_class = kind in _CLASSES or (kind == "module" and self._row.has_calls_of_self)
             inner = Scope(scope, is_function=kind != "module" and not is_class, prefix=qualified)
             self._scope = scope
-            self._draft(node, Naming(kind, (), is_class=is_class), (qualified, said, name), inner, (whole, None))
+            self._draft(node, Naming(kind, (), is_class=is_class), (qualified, said, name), inner, (whole, first))
             self._scope = around
             self._drafts[inner.owner].kind = kind
             self._note_type(inner.owner, type_, value)
@@ -631,19 +631,19 @@ class _Walk:
     def assign(self, pattern: tree_sitter.Node, value: tree_sitter.Node | None) -> None:
         self._bind_to(pattern, value, None)
 
-    def mention(self, node: tree_sitter.Node, name: str) -> None:
-        self._refer(node.start_byte, 0, dotted(name))
+    def mention(self, node: tree_sitter.Node, name: str, *, is_call: bool = False) -> None:
+        self._refer(node.start_byte, int(is_call), dotted(name))
 
     def mention_inherited(self, node: tree_sitter.Node) -> None:
         owner, around = self._scope.owner, self._scope.class_owner()
         if owner > around >= 0:
             self._refer(node.start_byte, 1, Chain(around, (self._drafts[owner].name,), "u"))
 
-    def hide(self, node: tree_sitter.Node) -> None:
-        self._hidden.add(node.id)
+    def mark(self, node: tree_sitter.Node, value: object = True) -> None:  # noqa: FBT002 - a value, no switch
+        self._marks[node.id] = value
 
-    def is_hidden(self, node: tree_sitter.Node) -> bool:
-        return node.id in self._hidden
+    def marked(self, node: tree_sitter.Node) -> object:
+        return self._marks.get(node.id)
 
     def take_class_as_self(self) -> None:
         owner = self._scope.class_owner()

@@ -181,9 +181,8 @@ class Names:
             return (chain.root_kind, chain.root, chain.steps)
         name = str(chain.root)
         found = scope.lookup(name, with_classes=self._row.has_implicit_this)
-        sigil = self._row.sigil
-        if sigil and name.startswith(sigil) and isinstance(found, (int, Unbound)) and not scope.is_outer_name(name):
-            return None
+        if self._row.hides_globals and isinstance(found, (int, Unbound)) and name.startswith(self._row.sigil):
+            found = found if scope.is_outer_name(name) else None
         if isinstance(found, Unbound):
             if name in self._row.builtins:
                 return ("l", "", ())

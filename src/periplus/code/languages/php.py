@@ -335,6 +335,7 @@ PHP: Final = Language(
     },
     builtins=_BUILTINS | frozenset("\\" + name for name in _BUILTINS if name[0] not in "$_"),
     sigil="$",
+    hides_globals=True,
     special={
         "program": _program,
         "namespace_use_declaration": _use,

@@ -20,6 +20,7 @@ _ROWS: Final[dict[str, tuple[str, str]]] = {
     ".tsx": ("script", "TSX"),
     ".java": ("java", "JAVA"),
     ".go": ("go", "GO"),
+    **dict.fromkeys((".sh", ".bash", ".bats", ".ksh", ".zsh"), ("bash", "BASH")),
     ".rs": ("rust", "RUST"),
     **dict.fromkeys((".rb", ".rake", ".gemspec", ".ru", ".rbw", ".podspec", ".jbuilder", ".thor"), ("ruby", "RUBY")),
     **dict.fromkeys((".php", ".phtml", ".php5", ".php7", ".php8", ".phpt"), ("php", "PHP")),
@@ -27,11 +28,15 @@ _ROWS: Final[dict[str, tuple[str, str]]] = {
 # By the whole name of a file, in lower case, where its extension tells nothing.
 _FILENAMES: Final[dict[str, tuple[str, str]]] = {
     **dict.fromkeys(
+        ".bashrc .bash_profile .bash_aliases .bash_logout .profile .zshrc .zprofile .zshenv".split(), ("bash", "BASH")
+    ),
+    **dict.fromkeys(
         "rakefile gemfile guardfile capfile vagrantfile podfile fastfile brewfile dangerfile thorfile".split(),
         ("ruby", "RUBY"),
     ),
 }
 _INTERPRETERS: Final[dict[str, tuple[str, str]]] = {
+    **dict.fromkeys("bash sh dash ash ksh zsh bats".split(), ("bash", "BASH")),
     "node": ("script", "JAVASCRIPT"),
     "php": ("php", "PHP"),
     "python": ("python", "PYTHON"),
@@ -41,7 +46,7 @@ _SHEBANG: Final = re.compile(
     rb"#![ \t]*(?:\S*/)?(?:env[ \t]+(?:-\S+[ \t]+|\w+=\S*[ \t]+)*(?:\S*/)?)?([A-Za-z_+-]+)[\d.]*(?:[ \t\r\n]|$)"
 )
 _SHEBANG_BYTES_MAX: Final = 200
-LANGUAGE_NAMES: Final = ("go", "java", "javascript", "php", "python", "ruby", "rust", "typescript")
+LANGUAGE_NAMES: Final = ("bash", "go", "java", "javascript", "php", "python", "ruby", "rust", "typescript")
 
 
 def row_of(path: str, head: bytes = b"") -> Language | None:

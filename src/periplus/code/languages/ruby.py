@@ -99,7 +99,7 @@ def _mark_hidden(extraction: Extraction, body: tree_sitter.Node | None) -> None:
             if said in ("private", "protected", "public"):
                 is_hidden = said != "public"
         elif is_hidden and child.type in ("method", "call"):
-            extraction.hide(child)
+            extraction.mark(child)
 
 
 def _singleton_class(extraction: Extraction, node: tree_sitter.Node) -> None:
@@ -231,8 +231,8 @@ def _accessors(extraction: Extraction, node: tree_sitter.Node, _said: str) -> No
     for one in _arguments(node):
         name = _plain(extraction, one)
         if name and extraction.is_in_class:
-            if extraction.is_hidden(node):
-                extraction.hide(one)
+            if extraction.marked(node):
+                extraction.mark(one)
             extraction.define(one, one, "property", text=name, whole=node)
         else:
             extraction.visit(one)
@@ -282,8 +282,8 @@ def _named_by_symbol(extraction: Extraction, node: tree_sitter.Node, said: str) 
     for one in arguments[:count]:
         name = _plain(extraction, one)
         if name:
-            if extraction.is_hidden(node):
-                extraction.hide(one)
+            if extraction.marked(node):
+                extraction.mark(one)
             extraction.define(one, one, kind, text=name, whole=node, body=block)
         else:
             extraction.visit(one)
@@ -304,7 +304,7 @@ def _visibility(extraction: Extraction, node: tree_sitter.Node, said: str) -> No
     """``private def x``, ``private :x``: the latter is told where ``x`` is defined before, and only refers to it."""
     for one in _arguments(node):
         if one.type in ("method", "singleton_method", "call") and said != "public":
-            extraction.hide(one)
+            extraction.mark(one)
         if one.type == "simple_symbol":
             extraction.mention(one, extraction.text(one)[1:])
         else:
@@ -382,7 +382,7 @@ def _in_clause(extraction: Extraction, node: tree_sitter.Node) -> None:
 
 
 def _is_exported(extraction: Extraction, node: tree_sitter.Node, _name: str) -> bool:
-    return not extraction.is_hidden(node)
+    return not extraction.marked(node)
 
 
 def _is_test(name: str, kind: str, _decorations: str) -> bool:

@@ -109,10 +109,11 @@ class Extraction(Protocol):
         value: tree_sitter.Node | None = None,
         bases: Sequence[tree_sitter.Node] = (),
         outer: str = "",
+        first: tree_sitter.Node | None = None,
         is_member: bool = False,
     ) -> None:
         """Define what no row of the table says: ``name`` is the node of its name, ``text`` the name if it is not the node's text;
-        ``body`` is visited within it. ``whole`` is what the definition takes in (``node`` if absent), ``type_`` its type (a node, or a name joined by dots), ``value`` a value
+        ``body`` is visited within it. ``whole`` is what the definition takes in (``node`` if absent), from ``first`` on, ``type_`` its type (a node, or a name joined by dots), ``value`` a value
         whose class it has, ``bases`` the classes it extends, ``outer`` the qualified name of what it is in besides the definition around.
         With ``is_member`` it belongs to the class around, not to the function between.
         """
@@ -120,17 +121,17 @@ class Extraction(Protocol):
     def assign(self, pattern: tree_sitter.Node, value: tree_sitter.Node | None) -> None:
         """Bind ``pattern`` to ``value``: a name, a member of the instance, or all names in it."""
 
-    def mention(self, node: tree_sitter.Node, name: str) -> None:
+    def mention(self, node: tree_sitter.Node, name: str, *, is_call: bool = False) -> None:
         """Note a reference at ``node`` to ``name`` (joined by dots), which is not written as a name."""
 
     def mention_inherited(self, node: tree_sitter.Node) -> None:
         """Note a call at ``node`` of the method of the bases that the method around overrides."""
 
-    def hide(self, node: tree_sitter.Node) -> None:
-        """Note that others do not see what ``node`` defines, a node that is visited later."""
+    def mark(self, node: tree_sitter.Node, value: object = True) -> None:  # noqa: FBT002 - a value, no switch
+        """Keep ``value`` for a node that is visited later."""
 
-    def is_hidden(self, node: tree_sitter.Node) -> bool:
-        """Return True for a node that was hidden."""
+    def marked(self, node: tree_sitter.Node) -> object:
+        """Return what was kept for ``node``, None if nothing."""
 
     def take_class_as_self(self) -> None:
         """Note that in the current scope the instance is the class around itself."""
@@ -174,8 +175,9 @@ class Language(NamedTuple):
 
     References: ``names`` are the leaves that refer. Of ``enters`` only the given children are visited, of ``skips`` none.
     ``selves`` are node types or names of the instance, ``own_members`` node types of variables that belong to it, ``supers`` those of the instance as its bases see it. ``literals`` are values of
-    the language itself: their members are not the project's, nor are ``builtins``; names that begin with ``sigil`` are local to
-    the function that uses them, unless it says otherwise (`Extraction.unbind`); ``nulls`` tell nothing of a class. ``transparent`` nodes stand for one of their children;
+    the language itself: their members are not the project's, nor are ``builtins``; ``sigil`` begins the names of variables where they are used
+    (definitions are named without it); with ``hides_globals`` they are local to the function that uses them, unless it says otherwise
+    (`Extraction.unbind`); ``nulls`` tell nothing of a class. ``transparent`` nodes stand for one of their children;
     ``type_wrappers`` likewise where a type is wanted. ``renamed`` gives members the names under which others define them
     (``new`` calls ``initialize``).
 
@@ -212,6 +214,7 @@ class Language(NamedTuple):
     type_wrappers: Mapping[str, Place] = {}
     builtins: frozenset[str] = frozenset()
     sigil: str = ""
+    hides_globals: bool = False
     renamed: Mapping[str, str] = {}
     special: Mapping[str, Callable[[Extraction, tree_sitter.Node], None]] = {}
     is_exported: Callable[[Extraction, tree_sitter.Node, str], bool] | None = None

@@ -159,7 +159,7 @@ def _included(lookup: Lookup, file: KnownFile, module: str) -> Outcome:
 
 def _free(lookup: Lookup, file: KnownFile, name: str) -> Outcome:
     if name.startswith("$"):
-        return UNKNOWN
+        return _variable(lookup, name[1:])
     whole = _whole_name(file, name)
     found = _named(lookup, file, whole)
     if found.found:
@@ -180,6 +180,18 @@ def _free(lookup: Lookup, file: KnownFile, name: str) -> Outcome:
     if len(constants) == 1:  # ``define`` makes global constants, whatever the namespace of its file
         return Outcome(tuple(constants), is_proven=False)
     return EXTERNAL
+
+
+def _variable(lookup: Lookup, name: str) -> Outcome:
+    """Return the only variable outside of functions with this name."""
+    found = [
+        Entity(path, index)
+        for path, index in lookup.sources.defining(name)
+        if (other := lookup.sources.file(path)) is not None
+        and other.facts.language == "php"
+        and other.definitions[index].kind == "value"
+    ]
+    return Outcome(tuple(found), is_proven=False) if len({one.path for one in found}) == 1 else EXTERNAL
 
 
 RULES: Final = Rules("php", _imported, _free, common_members=_COMMON, constructor="__construct")

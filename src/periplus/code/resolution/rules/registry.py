@@ -12,7 +12,7 @@ from periplus.code.model import Import
 from periplus.code.resolution.rules.table import UNKNOWN, Lookup, Outcome, Rules
 from periplus.code.resolution.sources import KnownFile
 
-_MODULES: Final[dict[str, str]] = {"php": "php", "python": "python", "ruby": "ruby"}
+_MODULES: Final[dict[str, str]] = {"bash": "bash", "php": "php", "python": "python", "ruby": "ruby"}
 
 
 @cache
