@@ -154,11 +154,11 @@ def test_definitions_of_all_kinds():
 def test_tests_are_told_by_name_attribute_and_call():
     text = (
         "<?php\nclass ATest extends TestCase {\n  public function testIt() {}\n  #[Test]\n  public function it_works() {}\n"
-        "  public function testing() {}\n}\nit('adds', function () { helper(); })->group('x');\ndescribe('b', function () { test('c', fn() => 1); });\n"
+        "  public function testing() {}\n  /** @test */\n  public function old_way() {}\n}\nit('adds', function () { helper(); })->group('x');\ndescribe('b', function () { test('c', fn() => 1); });\n"
     )
     assert outline("a.php", text) == [
-        "class ATest 2 test", "method ATest.testIt 3 test", "method ATest.it_works 5 test", "method ATest.testing 6", "test adds 8 test",
-        "test b 9 test", "test b.c 9 test",
+        "class ATest 2 test", "method ATest.testIt 3 test", "method ATest.it_works 5 test", "method ATest.testing 6", "method ATest.old_way 8 test", "test adds 10 test",
+        "test b 11 test", "test b.c 11 test",
     ]  # fmt: skip
 
 

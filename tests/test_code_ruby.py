@@ -197,6 +197,20 @@ end
     ]  # fmt: skip
 
 
+def test_a_constant_with_leading_colons_is_none_of_the_classes_around():
+    found = project(
+        {
+            "lib/logger.rb": "class Logger\n  def info; end\nend\n",
+            "lib/app/logger.rb": "module App\n  class Logger < ::Logger\n    def f; info; ::File.open; Logger; end\n  end\nend\n",
+        }
+    )
+    assert found.answers("lib/app/logger.rb", 2) == {"Logger": "lib/logger.rb:Logger proven"}
+    assert found.answers("lib/app/logger.rb", 3) == {
+        "info": "lib/logger.rb:Logger.info proven",
+        "Logger": "lib/app/logger.rb:App.Logger proven",
+    }
+
+
 def test_tests_of_rspec_and_minitest():
     text = (
         'RSpec.describe User do\n  context "when a/b" do\n    let(:one) { 1 }\n    it "works" do\n    end\n    it { is_expected.to be }\n'

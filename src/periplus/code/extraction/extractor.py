@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from periplus.code.extraction.grammar import Grammar
 from periplus.code.extraction.nodes import child_at, descend, last_line
 from periplus.code.extraction.parts import Draft, Link, Spine, Wrapped, placed
-from periplus.code.extraction.scopes import Chain, Found, Names, Scope, dotted
+from periplus.code.extraction.scopes import Chain, Found, Names, Scope, as_target, dotted
 from periplus.code.languages.table import Bind, Naming
-from periplus.code.model import CALL, ROLES, Attribute, Facts, Import, Role, Target, definition_rows
+from periplus.code.model import CALL, ROLES, Attribute, Facts, Import, Role, definition_rows
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -299,7 +299,8 @@ class _Walk:
         if row.is_exported is not None:
             draft.is_exported = row.is_exported(self, node, draft.name)
         if row.is_test is not None:
-            decorations = self.data[draft.start : draft.name_byte][:_GAP_BYTES_MAX]
+            start = draft.doc if row.documented_type is not None and draft.doc >= 0 else draft.start
+            decorations = self.data[start : draft.name_byte][:_GAP_BYTES_MAX]
             draft.is_test = row.is_test(draft.name, draft.kind, decorations.decode("utf-8", "replace"))
 
     def _name_of(self, node: tree_sitter.Node, naming: Naming) -> tuple[list[str], tree_sitter.Node] | None:
@@ -328,7 +329,7 @@ class _Walk:
             self._stack += [child for child in node.named_children[::-1] if child.id not in known]
         for base in bases:
             found = self._type_chain(base, is_instance=False)
-            if found is not None and owner >= 0 and not found.root_kind:
+            if found is not None and owner >= 0 and found.root_kind in ("", "f"):
                 self._bases.setdefault(owner, (self._scope, []))[1].append(found)
             bare = self._bare_type(base)
             if bare.id != base.id:
@@ -462,6 +463,9 @@ class _Walk:
                 said = self.text(name)
                 links.append(Link(said.removeprefix(access.sigil) if access.sigil else said, name.start_byte, suffix))
                 suffix = ()
+            if reached is None and name is not None and access.is_global:
+                links.append(Link(self.text(name), name.start_byte, suffix))
+                return Spine(Chain(self.text(name), (), "f"), links[::-1], others[::-1], is_named=True)
             at = reached if reached is not None else name
         others.reverse()
         if at is None:
@@ -703,29 +707,23 @@ class _Walk:
             places += (row[0] - line, row[1] - owner, row[2])
             line, owner = row[0], row[1]
         types = {
-            index: _as_target(found)
+            index: as_target(found)
             for index, (scope, chain) in self._types.items()
             if (found := names.value(scope, chain)) is not None
         }
         bases = {
-            index: tuple(_as_target(found) for chain in chains if (found := names.value(scope, chain)) is not None)
+            index: tuple(as_target(found) for chain in chains if (found := names.value(scope, chain)) is not None)
             for index, (scope, chains) in self._bases.items()
         }
         attributes = [
-            Attribute(owner, name, _as_target(found))
+            Attribute(owner, name, as_target(found))
             for owner, name, scope, chain in self._attributes
             if (found := names.value(scope, chain)) is not None
         ]
         return Facts(
-            self._row.name, *definition_rows(definitions), tuple(self._imports), tuple(_as_target(key) for key in targets), tuple(places),
+            self._row.name, *definition_rows(definitions), tuple(self._imports), tuple(as_target(key) for key in targets), tuple(places),
             types, bases, tuple(attributes), self._exports, self._package, has_errors,
         )  # fmt: skip
-
-
-def _as_target(found: Found) -> Target:
-    root, value, steps = found
-    assert root != "l"  # values of the language itself are left out before
-    return Target(root, value, steps)
 
 
 def _by_byte(reference: tuple[int, int, Scope, int, Chain]) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["Chain", "Found", "Names", "Scope", "dotted"]
+__all__ = ["Chain", "Found", "Names", "Scope", "as_target", "dotted"]
 
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from periplus.code.languages.table import Language
-from periplus.code.model import CALL, ELEMENT, Import
+from periplus.code.model import CALL, ELEMENT, Import, Target
 
 _REPLACEMENTS_MAX: Final = 8
 _STEPS_MAX: Final = 12
@@ -36,6 +36,13 @@ class Chain(NamedTuple):
         if self.steps:
             return Chain(self.root, (*self.steps[:-1], other), self.root_kind)
         return Chain(other, (), self.root_kind) if self.root == name else self
+
+
+def as_target(found: Found) -> Target:
+    """Return ``found``, which is no value of the language itself, as facts keep it."""
+    root, value, steps = found
+    assert root != "l"
+    return Target(root, value, steps)
 
 
 def dotted(name: str) -> Chain:
@@ -177,6 +184,8 @@ class Names:
             return ("?", "", chain.steps)
         if chain.root_kind == "n":
             return None
+        if chain.root_kind == "f" and chain.root in self._row.builtins:
+            return ("l", "", ())
         if chain.root_kind:
             return (chain.root_kind, chain.root, chain.steps)
         name = str(chain.root)

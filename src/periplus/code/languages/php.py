@@ -77,6 +77,7 @@ _SIMPLE_TYPES: Final = frozenset(
 )
 _DOCUMENTED: Final = re.compile(r"@(return|var|param)\s+([\\\w|?&$]+)(?:[ \t]+(?:\.\.\.)?(\$\w+))?")
 _TEST_CALLS: Final = frozenset({"it", "test", "describe", "todo"})
+_TEST_MARK: Final = re.compile(r"#\[\\?(?:\w+\\)*Test\b|\*\s*@test\b")
 _TEST_NAME: Final = re.compile(r"test(?![a-z])")
 _PATH: Final = re.compile(
     r"""^\(?\s*(?:(?:__DIR__|dirname\(\s*__FILE__\s*\)|(?P<up>dirname\(\s*__DIR__\s*\)|dirname\(\s*dirname\(\s*__FILE__\s*\)\s*\)))"""
@@ -273,7 +274,7 @@ def _is_exported(extraction: Extraction, node: tree_sitter.Node, _name: str) -> 
 
 def _is_test(name: str, kind: str, decorations: str) -> bool:
     if kind == "method":
-        return _TEST_NAME.match(name) is not None or "#[Test" in decorations
+        return _TEST_NAME.match(name) is not None or _TEST_MARK.search(decorations) is not None
     return kind == "test" or (kind == "class" and name.endswith("Test"))
 
 

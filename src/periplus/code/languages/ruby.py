@@ -430,7 +430,7 @@ RUBY: Final = Language(
     },
     accesses={
         "call": Access("receiver", "method", "()"),
-        "scope_resolution": Access("scope", "name"),
+        "scope_resolution": Access("scope", "name", is_global=True),
         "element_reference": Access("object", step="[]"),
     },
     transparent={"parenthesized_statements": 0},

@@ -51,13 +51,15 @@ class Bind(NamedTuple):
 class Access(NamedTuple):
     """A node that reaches for ``name`` in ``object`` (absent for a bare call), and then calls it (``step`` is ``()``) or takes an element
     of it (``[]``). Its other children are visited as they are. A call whose callee is one expression has ``name`` empty and the callee as
-    ``object``. ``sigil`` is what is written before the name of the member and does not belong to it.
+    ``object``. ``sigil`` is what is written before the name of the member and does not belong to it. With ``is_global`` a name without
+    ``object`` is none of the scopes around (``::Name``).
     """
 
     object: Place
     name: Place = ""
     step: Literal["", "()", "[]"] = ""
     sigil: str = ""
+    is_global: bool = False
 
 
 class Extraction(Protocol):
@@ -182,8 +184,8 @@ class Language(NamedTuple):
     (``new`` calls ``initialize``).
 
     ``special`` handles a node by a function; it visits the children itself. ``is_test`` takes the name, the kind and the text of
-    decorators, annotations and modifiers before the definition. ``doc`` finds a docstring; without it, and where it finds none, the comment
-    directly above is the doc. ``documented_type`` finds in the doc of a definition of a kind the name of its (a function's: returned)
+    decorators, annotations and modifiers before the definition, with its doc where there is a ``documented_type``. ``doc`` finds a
+    docstring; without it, and where it finds none, the comment directly above is the doc. ``documented_type`` finds in the doc of a definition of a kind the name of its (a function's: returned)
     type, where the code declares none; dots join its parts.
     """
 
