@@ -18,7 +18,6 @@ import msgspec
 
 from periplus.cli.agent.schemas import RUN_SCHEMAS
 from periplus.cli.agent.skill_schemas import SKILL_SCHEMAS
-from periplus.cli.code.schemas import CODE_SCHEMAS
 from periplus.cli.common.examples import EXAMPLES
 from periplus.cli.common.schemas import SCHEMAS
 from periplus.cli.context.schemas import CONTEXT_SCHEMAS
@@ -36,6 +35,7 @@ from periplus.cli.reference_pages.packages import package_reference
 from periplus.cli.reference_pages.python_api import python_reference
 from periplus.cli.trail.schemas import TRAIL_SCHEMAS
 from periplus.cli.work.schemas import WORK_SCHEMAS
+from periplus.code.documents.schemas import CODE_SCHEMAS
 
 ALL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     **SCHEMAS,

@@ -5,13 +5,21 @@ from __future__ import annotations
 __all__ = ["calls", "find", "impact", "outline", "refs", "search", "show", "status"]
 
 import shlex
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from periplus.cli.code import schemas
-from periplus.cli.code.documents import freshness_out, place_out, symbol_out, use_out
 from periplus.cli.common.face import Face, counted, visible
+from periplus.code.documents import schemas
+from periplus.code.documents.values import (
+    calls_out,
+    find_out,
+    impact_out,
+    outline_out,
+    refs_out,
+    search_out,
+    show_out,
+    status_out,
+)
 
 if TYPE_CHECKING:
     from periplus.code.code_map import CodeMap, Found, ImpactAnswer, Outline, Shown, Status
@@ -20,7 +28,6 @@ if TYPE_CHECKING:
     from periplus.code.queries.view import SymbolId
     from periplus.project.knowledge.code import SymbolKnowledge
 
-_GRADES: Final = ("proven", "likely", "named")
 _PLACES_SHOWN: Final = 12
 _TEXT_LINES: Final = 60
 _REASONS: Final = {
@@ -31,7 +38,7 @@ _REASONS: Final = {
 
 
 def find(face: Face, code_map: CodeMap, name: str, found: Found) -> int:
-    result = schemas.FindOut(name, [symbol_out(one) for one in found.symbols], found.total, freshness_out(code_map))
+    result = find_out(code_map, name, found)
 
     def lines() -> Iterator[str]:
         for one in result.symbols:
@@ -45,8 +52,8 @@ def find(face: Face, code_map: CodeMap, name: str, found: Found) -> int:
 
 
 def search(face: Face, code_map: CodeMap, question: str, found: Sequence[SearchHit]) -> int:
-    hits = [schemas.SearchHitOut(symbol_out(one.symbol), round(one.score, 4)) for one in found]
-    result = schemas.SearchOut(question, hits, code_map.unsearchable, freshness_out(code_map))
+    result = search_out(code_map, question, found)
+    hits = result.hits
 
     def lines() -> Iterator[str]:
         yield from (_symbol_line(face, one.symbol) for one in hits)
@@ -59,10 +66,8 @@ def search(face: Face, code_map: CodeMap, question: str, found: Sequence[SearchH
 
 
 def outline(face: Face, code_map: CodeMap, found: Sequence[Outline]) -> int:
-    files = [
-        schemas.OutlineFileOut(one.path, one.language, one.state, [symbol_out(symbol) for symbol in one.symbols])
-        for one in found
-    ]
+    result = outline_out(code_map, found)
+    files = result.files
 
     def lines() -> Iterator[str]:
         paint = face.palette
@@ -80,25 +85,15 @@ def outline(face: Face, code_map: CodeMap, found: Sequence[Outline]) -> int:
                 yield _cut(face, text)
 
     is_found = any(one.symbols for one in files)
-    return face.emit(schemas.OutlineOut(files, freshness_out(code_map)), lines, 0 if is_found else 1)
+    return face.emit(result, lines, 0 if is_found else 1)
 
 
 def refs(
     face: Face, code_map: CodeMap, found: Sequence[tuple[SymbolId, Sequence[Place]]], grade: str, page: tuple[int, int]
 ) -> int:
-    view = code_map.last_view()
     offset, limit = page
-    wanted = _GRADES[: _GRADES.index(grade) + 1]
-    symbols = []
-    left = 0
-    for symbol, places in found:
-        own = [place for place in places if place.grade in wanted]
-        shown = own[offset : offset + limit]
-        left += len(own) - len(shown)
-        symbols.append(
-            schemas.SymbolPlacesOut(str(symbol), _counts(places), [place_out(view, place) for place in shown])
-        )
-    result = schemas.RefsOut(symbols, freshness_out(code_map))
+    result, left = refs_out(code_map, found, grade, page)
+    symbols = result.symbols
 
     def lines() -> Iterator[str]:
         for one in symbols:
@@ -110,8 +105,8 @@ def refs(
 
 
 def calls(face: Face, code_map: CodeMap, found: Sequence[tuple[SymbolId, Sequence[Use]]]) -> int:
-    symbols = [schemas.SymbolUsesOut(str(symbol), [use_out(use) for use in uses]) for symbol, uses in found]
-    result = schemas.CallsOut(symbols, freshness_out(code_map))
+    result = calls_out(code_map, found)
+    symbols = result.symbols
 
     def lines() -> Iterator[str]:
         for one in symbols:
@@ -122,17 +117,8 @@ def calls(face: Face, code_map: CodeMap, found: Sequence[tuple[SymbolId, Sequenc
 
 
 def show(face: Face, code_map: CodeMap, found: Sequence[Shown], known_of: Callable[[str, str], SymbolKnowledge]) -> int:
-    view = code_map.last_view()
-    symbols = []
-    for one in found:
-        known = known_of(one.symbol.id.path, one.symbol.id.name)
-        symbols.append(
-            schemas.ShownSymbolOut(
-                symbol_out(one.symbol), one.text, [place_out(view, place) for place in one.places], _counts(one.places),
-                [use_out(use) for use in one.uses], [str(test) for test in one.tests], list(known.memory), list(known.claims), known.changed_by,
-            )
-        )  # fmt: skip
-    result = schemas.ShowOut(symbols, freshness_out(code_map))
+    result = show_out(code_map, found, known_of)
+    symbols = result.symbols
 
     def lines() -> Iterator[str]:
         for one in symbols:
@@ -142,18 +128,8 @@ def show(face: Face, code_map: CodeMap, found: Sequence[Shown], known_of: Callab
 
 
 def impact(face: Face, code_map: CodeMap, found: ImpactAnswer, page: tuple[int, int]) -> int:
-    offset, limit = page
-    dependents = [
-        schemas.DependentOut(str(one.symbol), one.depth, one.grade, str(one.via), one.line, one.is_test)
-        for one in found.impact.dependents
-    ]
-    depths = Counter(str(one.depth) for one in found.impact.dependents)
-    result = schemas.ImpactOut(
-        [str(one) for one in found.impact.seeds], [str(one) for one in found.removed], dependents[offset : offset + limit],
-        dict(sorted(depths.items(), key=lambda item: int(item[0]))), found.impact.named, found.impact.is_cut,
-        [str(one) for one in found.tests], [schemas.CommandOut(list(one.words), one.tests) for one in found.commands],
-        freshness_out(code_map),
-    )  # fmt: skip
+    result = impact_out(code_map, found, page)
+    dependents = found.impact.dependents
 
     def lines() -> Iterator[str]:
         paint = face.palette
@@ -181,10 +157,7 @@ def impact(face: Face, code_map: CodeMap, found: ImpactAnswer, page: tuple[int, 
 
 
 def status(face: Face, code_map: CodeMap, found: Status) -> int:
-    result = schemas.CodeStatusOut(
-        found.root, found.files, [schemas.LanguageOut(name, *counts) for name, counts in found.languages.items()], dict(found.unparsed),
-        dict(found.failed), dict(found.edges), found.source_bytes, found.index_bytes, freshness_out(code_map),
-    )  # fmt: skip
+    result = status_out(code_map, found)
 
     def lines() -> Iterator[str]:
         paint = face.palette
@@ -253,11 +226,6 @@ def _shown_lines(face: Face, one: schemas.ShownSymbolOut) -> Iterator[str]:
                 yield f"  {len(names) - _PLACES_SHOWN:,} more"
     if one.changed_by:
         yield f"{paint.bold}changed last{paint.end}  {visible(one.changed_by)}"
-
-
-def _counts(places: Sequence[Place]) -> dict[str, int]:
-    found = Counter(place.grade for place in places)
-    return {grade: found[grade] for grade in _GRADES}
 
 
 def _cut(face: Face, text: str, taken: int = 0) -> str:
