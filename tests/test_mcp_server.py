@@ -60,13 +60,14 @@ async def the_whole_story(client, mode):
         "brief",
         "recall",
         "show",
+        "code",
         "remember",
         "revise",
         "claim",
         "plan",
         "message",
     ]
-    assert [tool.name for tool in tools if tool.annotations.read_only_hint] == ["brief", "recall", "show"]
+    assert [tool.name for tool in tools if tool.annotations.read_only_hint] == ["brief", "recall", "show", "code"]
     assert all(tool.annotations.destructive_hint is (tool.name == "revise") for tool in tools)
 
     assert "No results." in (await told(client, "recall", question="how are passwords hashed"))[0]

@@ -18,6 +18,7 @@ import msgspec
 from periplus.server.mcp.tool_arguments import (
     BriefArguments,
     ClaimArguments,
+    CodeArguments,
     MessageArguments,
     PlanArguments,
     RecallArguments,
@@ -42,6 +43,7 @@ INSTRUCTIONS: Final = (
     "Before a task call brief(task=…). Before you change files call brief(paths=[…]): it says who holds them and which rules and "
     'traps are about them; claim(action="take", paths=[…]) what you will change if others may be at work.\n'
     "When something puzzles you, fails, or was surely decided before, call recall(question=…), before you search the code or ask.\n"
+    'Where something is defined, who uses it, which tests reach it: code(action="find" or "refs" or "impact", of=…).\n'
     "When a choice is made, the user corrects you, or something cost you time, call remember(…) at once: type decision, constraint, "
     "trap or lesson, with about=[files]. What it says has to be understood by who was not there. No secrets.\n"
     'What recall marks as stale may no longer hold: look, then revise(action="confirm" or "replace" or "state").\n'
@@ -82,6 +84,12 @@ def _writing(name: str) -> Callable[[], Callable[[Project, Any], Answer]]:
     return load
 
 
+def _code() -> Callable[[Project, Any], Answer]:
+    from periplus.server.mcp.code_tool import run_code
+
+    return run_code
+
+
 TOOLS: Final[tuple[Tool, ...]] = (
     Tool(
         "brief", "What to know before a task",
@@ -103,6 +111,13 @@ TOOLS: Final[tuple[Tool, ...]] = (
         "One entity with all its fields and its history, or an earlier session's trail with its steps (page with `offset`; TRAIL#N is "
         "one step with all that it says).",
         ShowArguments, _reading("run_show"), is_read_only=True, is_idempotent=True,
+    ),
+    Tool(
+        "code", "Find code and what depends on it",
+        "Where code is, who uses it, what it uses, and what a change of it reaches: from the syntax of this project's files as they are now, not "
+        "from text search. Each place has a grade: proven, likely, or named (only the name agrees). Before you change a signature call "
+        "impact; after changes impact without `of` says which tests to run.",
+        CodeArguments, _code, is_read_only=True, is_idempotent=True,
     ),
     Tool(
         "remember", "Save something to memory",

@@ -9,6 +9,7 @@ from __future__ import annotations
 __all__ = [
     "BriefArguments",
     "ClaimArguments",
+    "CodeArguments",
     "MessageArguments",
     "NewStepArgument",
     "PlanArguments",
@@ -106,6 +107,30 @@ class ShowArguments(_Arguments, frozen=True):
     offset: Annotated[
         int, Meta(ge=0, le=10_000_000, description="Skip the first N entries of a long answer, to get the next page.")
     ] = 0
+    budget: Budget = 3_000
+
+
+class CodeArguments(_Arguments, frozen=True):
+    action: Annotated[
+        Literal["find", "search", "show", "outline", "refs", "calls", "impact", "status"],
+        Meta(description="find: definitions by name (exact, a beginning, parts, misspelled). search: definitions by what they do, in words. show: a symbol with its text, its users, tests, memory about it. outline: the symbols of files. refs: the places that name a symbol. calls: what a symbol uses. impact: what depends on files or symbols, and the tests to run. status: languages and sizes."),
+    ] = "find"  # fmt: skip
+    of: Annotated[
+        Paths,
+        Meta(max_length=100, description="A symbol: FILE:Class.method, a qualified name or the end of one; or a file. For find a name, for search words. For impact several; none for your uncommitted changes."),
+    ] = ()  # fmt: skip
+    kind: Annotated[str, Meta(max_length=40, description="For find and search: function, method, class, test, …")] = ""
+    path: Annotated[str, Meta(max_length=500, description="For find and search: only in this file or folder.")] = ""
+    grade: Annotated[
+        Literal["proven", "likely", "named"],
+        Meta(description="For refs: the least certain places to list; named: only the name agrees."),
+    ] = "named"
+    revision: Annotated[
+        str, Meta(max_length=200, description="For impact: changes since this commit or branch (default: HEAD).")
+    ] = ""
+    depth: Annotated[int, Meta(ge=1, le=1_000, description="For impact: at most so many steps away.")] = 100
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 30
+    offset: Annotated[int, Meta(ge=0, le=10_000_000, description="Skip the first N.")] = 0
     budget: Budget = 3_000
 
 
