@@ -8,7 +8,9 @@ import msgspec
 
 
 class ClaimOut(msgspec.Struct):
-    """``mode`` is exclusive or shared. ``own``: the claim belongs to the caller. ``session`` and ``step`` are ids, or empty."""
+    """``mode`` is exclusive or shared. ``own``: the claim belongs to the caller. ``session`` and ``step`` are ids, or empty. ``lines`` has
+    for each scope the first and the last line of its symbol now; null where it names none, or none that is known.
+    """
 
     id: str
     mode: str
@@ -20,6 +22,7 @@ class ClaimOut(msgspec.Struct):
     step: str
     created: str
     expires: str
+    lines: list[list[int] | None] = []
 
 
 class ClaimTakenOut(msgspec.Struct, tag_field="schema", tag="periplus.claim.take/1"):

@@ -72,6 +72,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 def _take(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.work.claim_schemas import ClaimTakenOut
+    from periplus.memory.claim_status import scopes_of
     from periplus.memory.coordination.claims import Asked
 
     told: list[str] = []
@@ -88,8 +89,12 @@ def _take(face: Face, arguments: argparse.Namespace) -> int:
         scopes = tuple(project.work.scope(word, cwd=face.cwd) for word in arguments.scopes)
         asked = Asked(scopes, "shared" if arguments.shared else "exclusive", arguments.text, arguments.ttl)
         done = project.work.claim(asked, wait_s=arguments.wait, wait=wait, key=arguments.key)
-        claim, now_ms = claim_out(project, done.claim), project.journal.clock.now_ms()
+        symbols = project.work.claimed_symbols()
+        claim, now_ms = claim_out(project, done.claim, symbols), project.journal.clock.now_ms()
+        missing = symbols.missing(scopes_of(done.claim)) if done.is_new else []
     result = ClaimTakenOut(claim, done.is_new, done.receipt.key if done.receipt else "")
+    for one in missing:
+        face.stderr.write(f"periplus: {visible(one)}\n")
     face.emit(result, lambda: [("" if done.is_new else "Renewed: ") + claim_line(face, claim, now_ms)])
     return 0
 
@@ -99,8 +104,9 @@ def _list(face: Face, arguments: argparse.Namespace) -> int:
 
     del arguments
     with face.open() as project:
-        claims = [claim_out(project, claim) for claim in project.work.claims()]
-        waiting = [claim_out(project, claim) for claim in project.work.waiting()]
+        symbols = project.work.claimed_symbols()
+        claims = [claim_out(project, claim, symbols) for claim in project.work.claims()]
+        waiting = [claim_out(project, claim, symbols) for claim in project.work.waiting()]
         now_ms = project.journal.clock.now_ms()
 
     def lines() -> Iterator[str]:
@@ -129,7 +135,8 @@ def _check(face: Face, arguments: argparse.Namespace) -> int:
     with face.open(in_hurry=True) as project:
         inside, outside = _sorted_out(face, project, arguments.paths)
         found = project.work.check(inside)
-        claims = [CheckedClaimOut(one.path, claim_out(project, one.entity)) for one in found.claims]
+        symbols = project.work.claimed_symbols()
+        claims = [CheckedClaimOut(one.path, claim_out(project, one.entity, symbols)) for one in found.claims]
         now_ms = project.journal.clock.now_ms()
     rules = [_rule_out(one) for one in found.rules]
     result = CheckOut(list(found.paths), bool(found.blocked), claims, rules, found.left_out, outside)

@@ -65,9 +65,10 @@ def _who(face: Face) -> int:
     from periplus.cli.work.schemas import PresentOut, WhoOut
 
     with face.open() as project:
+        symbols = project.work.claimed_symbols()
         present = [
             PresentOut(one.name, _out(one.session) if one.session is not None else None,
-                       [claim_out(project, claim) for claim in one.claims])
+                       [claim_out(project, claim, symbols) for claim in one.claims])
             for one in project.work.who()
         ]  # fmt: skip
         now_ms = project.journal.clock.now_ms()

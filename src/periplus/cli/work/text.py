@@ -12,6 +12,7 @@ from periplus.cli.common.face import Face, visible
 if TYPE_CHECKING:
     from periplus.cli.work.claim_schemas import ClaimOut
     from periplus.journal import Entity
+    from periplus.memory.coordination.claimed_symbols import ClaimedSymbols
     from periplus.project import Project
 
 
@@ -25,15 +26,20 @@ def tell_who_is_meant(face: Face, project: Project, name: str, again: str) -> No
         )
 
 
-def claim_out(project: Project, claim: Entity) -> ClaimOut:
+def claim_out(project: Project, claim: Entity, symbols: ClaimedSymbols | None = None) -> ClaimOut:
+    """Return the document of a claim. ``symbols`` are those of the caller's other claims, which parse a file once."""
     from periplus.cli.work.claim_schemas import ClaimOut
+    from periplus.memory.claim_status import scopes_of
 
+    symbols = symbols or project.work.claimed_symbols()
+    lines = [symbols.lines(scope) for scope in scopes_of(claim)]
     value = claim.value
     scopes = value.get("scopes")
     text = {name: str(value.get(name, "")) for name in ("holder", "text", "session", "step", "created", "expires")}
     return ClaimOut(
         claim.item_id, str(value.get("mode", "exclusive")), list(map(str, scopes)) if isinstance(scopes, list) else [],
         text["holder"], project.work.is_own(claim), text["text"], text["session"], text["step"], text["created"], text["expires"],
+        [list(found) if found is not None else None for found in lines],
     )  # fmt: skip
 
 
@@ -48,7 +54,9 @@ def claim_line(face: Face, claim: ClaimOut, now_ms: int) -> str:
     from periplus.memory.coordination.claims import claimed_words, clock_skew_text
 
     whose = "you" if claim.own else claim.holder
-    what = claimed_words(claim.scopes, claim.step, claim.text)
+    lines = [f" (lines {found[0]}-{found[1]})" if found else "" for found in claim.lines] or [""] * len(claim.scopes)
+    scopes = [f"{scope}{where}" for scope, where in zip(claim.scopes, lines, strict=False)]
+    what = claimed_words(scopes, claim.step, claim.text)
     paint = face.palette
     return (
         f"{claim.id}  {paint.name}{visible(whose)}{paint.end} {visible(claim.mode)}, {told_left(now_ms, claim.expires)} left"

@@ -16,6 +16,7 @@ from periplus.base.errors import refuse_text
 
 if TYPE_CHECKING:
     from periplus.journal import Entity
+    from periplus.memory.coordination.claimed_symbols import ClaimedSymbols
     from periplus.memory.coordination.claims import Acquired, Asked
     from periplus.memory.coordination.handoffs import NewHandoff
     from periplus.memory.coordination.path_check import Checked
@@ -90,6 +91,12 @@ class ProjectWork:
         self._journal.refresh()
         found = live_claims(self._journal, self._journal.clock.now_ms())
         return sorted(found, key=lambda claim: (str(claim.value.get("created")), claim.item_id))
+
+    def claimed_symbols(self) -> ClaimedSymbols:
+        """Return the symbols that claims name, as they stand in the worktree that is worked in."""
+        from periplus.memory.coordination.claimed_symbols import ClaimedSymbols
+
+        return ClaimedSymbols(self.top)
 
     def waiting(self) -> list[Entity]:
         """Return the claims that somebody waits for now, in the order of the queue."""

@@ -176,6 +176,7 @@ def _entity_entry(entity: Entity) -> Entry:
 
 
 def run_claim(project: Project, given: ClaimArguments) -> Answer:
+    from periplus.memory.claim_status import scopes_of
     from periplus.memory.coordination.claims import Asked
 
     work = project.work
@@ -188,6 +189,7 @@ def run_claim(project: Project, given: ClaimArguments) -> Answer:
         entry = _claim_entry(work, got.claim)
         head = "Claimed." if got.is_new else "You hold it already; the claim was renewed."
         notes = [f"{path} does not exist yet ({_FROM})" for path in given.paths if not _is_there(project, path)]
+        notes += work.claimed_symbols().missing(scopes_of(got.claim)) if got.is_new else []
         return Answer(" ".join([head, *(f"{note}." for note in notes)]), (entry,), {"new": got.is_new, "notes": notes})
     if given.action == "release":
         done = work.release(given.ids, key=given.key)
@@ -216,16 +218,22 @@ def _is_there(project: Project, path: str) -> bool:
 
 
 def _claim_entry(work: ProjectWork, claim: Entity) -> Entry:
+    from periplus.memory.claim_status import scopes_of
+
     value = claim.value
     held = value.get("scopes")
     scopes = list(map(str, held)) if isinstance(held, list) else []
     whose = "you" if work.is_own(claim) else str(value.get("holder", ""))
-    what = ", ".join(scopes) or f"the step {value.get('step')}"
+    symbols = work.claimed_symbols()
+    lines = [symbols.lines(scope) for scope in scopes_of(claim)]
+    named = [f"{one}{f' (lines {at[0]}-{at[1]})' if at else ''}" for one, at in zip(scopes, lines, strict=True)]
+    what = ", ".join(named) or f"the step {value.get('step')}"
     said = one_line(value.get("text", ""), 300)
     text = f"{claim.item_id} {whose} ({value.get('mode', 'exclusive')}, until {str(value.get('expires', ''))[:16]}Z): {what}"
     data: dict[str, Any] = {
         "id": claim.item_id, "holder": str(value.get("holder", "")), "own": whose == "you", "scopes": scopes,
         "mode": str(value.get("mode", "exclusive")), "expires": str(value.get("expires", "")), "text": said,
+        **({"lines": [list(at) if at else None for at in lines]} if any(lines) else {}),
     }  # fmt: skip
     return Entry(f"  {text}{' - ' + said if said else ''}", data)
 
