@@ -12,19 +12,28 @@ A *target* is what an expression names, as far as its own file tells: a root and
 | ``s`` | index of a definition | a definition of the same file |
 | ``i`` | index of an import | what the import brings |
 | ``f`` | name | a name that nothing in the file binds |
-| ``t`` | index of a definition | the instance (``this``, ``self``) of that class |
+| ``t`` | index of a definition, or name of a class defined elsewhere | the instance (``this``, ``self``) of that class |
 | ``u`` | index of a definition | the instance as its base classes see it (``super``) |
 | ``m`` | index of a definition | the instance of that class without being written: the first step is its member, or else a free name |
 | ``?`` | nothing | a value of which only the member's name is known |
+
+A step is the name of a member, ``()`` (a call of it, an instance of it), ``[]`` (an element of it), ``{}`` (a list of it), ``!`` (it is what is called),
+``.`` (it is a field and nothing that is called), or ``~`` (perhaps: the grammar does not say that the name is meant as an expression).
 """
 
 from __future__ import annotations
 
 __all__ = [
+    "BARE_STEPS",
     "CALL",
+    "CALLED",
     "ELEMENT",
     "FACTS_VERSION",
+    "FIELD",
     "KINDS",
+    "LIST",
+    "MARKS",
+    "PERHAPS",
     "ROLES",
     "Attribute",
     "Definition",
@@ -49,6 +58,12 @@ import msgspec
 FACTS_VERSION: Final = 2
 CALL: Final = "()"
 ELEMENT: Final = "[]"
+LIST: Final = "{}"
+PERHAPS: Final = "~"
+CALLED: Final = "!"
+FIELD: Final = "."
+BARE_STEPS: Final = frozenset({(), (CALLED,), (PERHAPS,), (PERHAPS, CALLED)})
+MARKS: Final = frozenset({CALL, CALLED, ELEMENT, FIELD, LIST, PERHAPS})
 FACTS_BYTES_MAX: Final = 64 << 20
 _WIDTH: Final = 11
 # Of files that are named without their folder where they are taken in.
@@ -194,7 +209,7 @@ class Facts(msgspec.Struct, array_like=True, frozen=True, gc=False):
     def final_name(self, target: Target) -> str:
         """Return the name that ``target`` ends with: under it the index finds the file. Empty for a bare value."""
         for step in reversed(target.steps):
-            if step not in (CALL, ELEMENT):
+            if step not in MARKS:
                 return step
         if target.root == "i":
             found = self.imports[int(target.value)]

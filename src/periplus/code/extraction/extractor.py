@@ -13,18 +13,18 @@ from __future__ import annotations
 
 __all__ = ["PARSE_S_MAX", "REFERENCES_MAX", "SYMBOLS_MAX", "TookTooLong", "extract"]
 
-import re
 import time
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from periplus.code.extraction.assembly import Findings, assemble
 from periplus.code.extraction.grammar import Grammar
-from periplus.code.extraction.nodes import child_at, descend, last_line
-from periplus.code.extraction.parts import Draft, Link, Spine, Wrapped, placed
-from periplus.code.extraction.scopes import Chain, Found, Names, Scope, as_target, dotted
+from periplus.code.extraction.nodes import child_at, descend, last_line, lead_byte
+from periplus.code.extraction.parts import Draft, Link, Spine, Wrapped
+from periplus.code.extraction.row_calls import INSIDE_MAX, RowCalls
+from periplus.code.extraction.scopes import Chain, Scope, dotted
 from periplus.code.languages.table import Bind, Naming
-from periplus.code.model import CALL, ROLES, Attribute, Facts, Import, Role, definition_rows
+from periplus.code.model import CALL, CALLED, ELEMENT, LIST, ROLES, Facts, Import, Role
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -37,7 +37,7 @@ _DEPTH_MAX: Final = 100
 _STEPS_MAX: Final = 12
 _NODES_PER_LOOK: Final = 8_192
 _GAP_BYTES_MAX: Final = 4_096
-_LINE_BREAK: Final = re.compile(rb"\n")
+_BRACKET: Final = ord("[")
 _CALLED: Final = (CALL,)
 _CLASSES: Final = frozenset({"class", "interface", "trait", "enum", "struct", "record", "object", "protocol"})
 _CALLED_OF_SELF: Final = frozenset({"method", "function", "property"})
@@ -57,7 +57,7 @@ def extract(grammar: Grammar, root: tree_sitter.Node, data: bytes, deadline: flo
     return walk.facts(has_errors=root.has_error)
 
 
-class _Walk:
+class _Walk(RowCalls):
     """One walk over a tree; the methods without an underscore are what the functions of rows call (`languages.table.Extraction`)."""
 
     def __init__(self, grammar: Grammar, data: bytes, deadline: float) -> None:
@@ -72,6 +72,8 @@ class _Walk:
         self._references: list[tuple[int, int, Scope, int, Chain]] = []
         self._types: dict[int, tuple[Scope, Chain]] = {}
         self._bases: dict[int, tuple[Scope, list[Chain]]] = {}
+        self._inside_left = INSIDE_MAX
+        self._parts: list[tuple[Scope, str, Chain]] = []
         self._attributes: list[tuple[int, str, Scope, Chain]] = []
         self._exports: dict[str, str] = {}
         self._package = ""
@@ -211,9 +213,11 @@ class _Walk:
         if naming.kind:
             inner = self._draft(node, naming, (qualified, parts[-1], name_node), inner, (whole, first))
         else:  # an ``impl``: members of a type that is defined elsewhere
-            inner.instance = Chain(parts[-1], (CALL,))
+            inner.instance = Chain(parts[-1], (), "t")
             inner.is_class = True
         self._push_scope(inner)
+        if naming.begin is not None and (done := {child.id for child in naming.begin(self, node)}):
+            children = [child for child in children if child.id not in done]
         bases: list[tree_sitter.Node] = []
         for place in naming.bases:
             base = child_at(node, place)
@@ -247,15 +251,22 @@ class _Walk:
         scope = self._scope
         index = len(self._drafts)
         kind = "method" if naming.kind == "function" and scope.is_class else naming.kind
+        told = node.child_by_field_name(naming.kind_field) if naming.kinds else None
+        if told is not None:
+            kind = naming.kinds.get(told.type, kind)
         draft = Draft(name, qualified, kind, scope.owner, name_node.start_byte)
         whole = whole or node
         start = first or self._leading_of(whole) or whole
         draft.start, draft.end = start.start_byte, whole.end_byte
         draft.start_line, draft.end_line = start.start_point[0] + 1, last_line(start, whole)
         self._describe(draft, node)
+        if told is not None and (brace := self.data.find(b"{", told.start_byte, told.end_byte)) >= 0:
+            draft.body = brace
         self._drafts.append(draft)
-        is_name = kind != "test" or bool(naming.fields)  # a test that a string names
+        is_name = kind != "extension" and (kind != "test" or bool(naming.fields))  # a test that a string names
         if self._row.has_calls_of_self and kind in _CALLED_OF_SELF and scope.class_owner() >= 0:
+            is_name = False
+        if scope.is_class and not self._row.has_bare_members:
             is_name = False
         if is_name and (scope.prefix + "." + name == qualified or qualified == name):
             scope.bind_symbol(self._row.sigil + name if kind == "value" else name, index)
@@ -286,15 +297,15 @@ class _Walk:
         """Find signature and doc, and whether others see the definition."""
         row = self._row
         body = node.child_by_field_name("body")
-        draft.head = node.start_byte
+        draft.head = lead_byte(self.data, node.start_byte, row.lead_words)
         draft.body = body.start_byte if body is not None else node.end_byte
         doc = row.doc(self, node) if row.doc is not None else None
         if doc is not None:
             draft.doc = doc.start_byte
         elif self._comment[1] >= 0:
             start, end = self._comment
-            between = self.data[end : draft.start] if end <= draft.start <= end + _GAP_BYTES_MAX else b"x"
-            if between.count(b"\n") <= 1 and not between.strip():
+            between = self.data[end : draft.start] if end <= draft.start <= end + _GAP_BYTES_MAX else b"?"
+            if between.count(b"\n") <= 1 and between.strip() in row.lead_words:
                 draft.doc = start
         if row.is_exported is not None:
             draft.is_exported = row.is_exported(self, node, draft.name)
@@ -317,7 +328,7 @@ class _Walk:
                 continue
             text = self.text(at).strip("\"'`")
             if text:
-                parts.append(text)
+                parts += text.partition("<")[0].split(naming.separator) if naming.separator else [text]
                 last = at
         return (parts, last) if parts and last is not None else None
 
@@ -329,7 +340,7 @@ class _Walk:
             self._stack += [child for child in node.named_children[::-1] if child.id not in known]
         for base in bases:
             found = self._type_chain(base, is_instance=False)
-            if found is not None and owner >= 0 and found.root_kind in ("", "f"):
+            if found is not None and owner >= 0 and found.root_kind in ("", "f", "p"):
                 self._bases.setdefault(owner, (self._scope, []))[1].append(found)
             bare = self._bare_type(base)
             if bare.id != base.id:
@@ -431,13 +442,24 @@ class _Walk:
                 chain = root
             elif root is None or len(steps) >= _STEPS_MAX:
                 chain = Chain("", (link.name,), "?")
+                if link.name in self._row.identities:
+                    continue
             else:
-                steps = (*steps, link.name)
-                chain = Chain(root.root, steps, root.root_kind)
+                chain = Chain(root.root, (*steps, link.name), root.root_kind)
             if renamed and link.name in renamed:
                 chain = chain.renamed(link.name, renamed[link.name])
-            self._refer(link.byte, number, chain)
-            steps += link.suffix
+            if not link.name[:1].isdigit():  # a position in a tuple
+                is_marked = number == 1 and self._row.marks_calls
+                self._refer(link.byte, number, chain.then((CALLED,)) if is_marked else chain)
+            steps += self._steps_of(link, is_root=at == 0 and spine.is_named)
+
+    def _steps_of(self, link: Link, *, is_root: bool) -> tuple[str, ...]:
+        """Return the steps that ``link`` adds to an expression."""
+        if is_root:
+            return link.suffix
+        if link.suffix[:1] == _CALLED and link.name in self._row.identities:
+            return link.suffix[1:]
+        return (link.name, *link.suffix)
 
     def _unwind(self, node: tree_sitter.Node) -> Spine:
         """Take the expression ``node`` apart."""
@@ -445,6 +467,7 @@ class _Walk:
         links: list[Link] = []
         others: list[tree_sitter.Node] = []
         suffix: tuple[str, ...] = ()
+        is_path = False
         at: tree_sitter.Node | None = node
         while at is not None:
             access = grammar.accesses.get(at.kind_id)
@@ -458,11 +481,13 @@ class _Walk:
             keep = (reached.id if reached is not None else 0, name.id if name is not None else 0)
             others += [child for child in at.named_children[::-1] if child.id not in keep]
             if access.step:
-                suffix = (access.step, *suffix)
+                is_element = access.is_subscript and self.data[at.named_children[-1].start_byte] == _BRACKET
+                suffix = (ELEMENT if is_element else access.step, *suffix)
             if name is not None and reached is not None:
                 said = self.text(name)
                 links.append(Link(said.removeprefix(access.sigil) if access.sigil else said, name.start_byte, suffix))
                 suffix = ()
+            is_path = access.is_path
             if reached is None and name is not None and access.is_global:
                 links.append(Link(self.text(name), name.start_byte, suffix))
                 return Spine(Chain(self.text(name), (), "f"), links[::-1], others[::-1], is_named=True)
@@ -471,7 +496,10 @@ class _Walk:
         if at is None:
             links.reverse()
             return Spine(None, links, others)
-        return self._rooted(at, links, others, suffix)
+        spine = self._rooted(at, links, others, suffix)
+        if is_path and spine.is_named and spine.root is not None:
+            return Spine(spine.root._replace(root_kind="p"), spine.links, spine.others, is_named=True)
+        return spine
 
     def _rooted(
         self, at: tree_sitter.Node, links: list[Link], others: list[tree_sitter.Node], suffix: tuple[str, ...]
@@ -513,26 +541,39 @@ class _Walk:
             return root if not spine.links else None
         steps: tuple[str, ...] = root.steps
         for at, link in enumerate(spine.links):
-            steps = (*steps, *link.suffix) if at == 0 and spine.is_named else (*steps, link.name, *link.suffix)
+            steps += self._steps_of(link, is_root=at == 0 and spine.is_named)
         return Chain(root.root, steps, root.root_kind) if len(steps) <= _STEPS_MAX else None
 
     def _bare_type(self, node: tree_sitter.Node) -> tree_sitter.Node:
         """Return the node of the name of the type that ``node`` writes."""
-        wrappers = self._grammar.type_wrappers
+        return self._unwrapped(node)[0]
+
+    def _unwrapped(self, node: tree_sitter.Node) -> tuple[tree_sitter.Node, int]:
+        """Return the node of the name of a type, and how many lists are around it."""
+        grammar = self._grammar
+        lists = 0
         for _ in range(_STEPS_MAX):
-            place = wrappers.get(node.kind_id)
-            inner = child_at(node, place) if place is not None else None
+            kind = node.kind_id
+            if (unwrap := grammar.unwraps.get(kind)) is not None:
+                inner, is_list = unwrap(self, node)
+                lists += is_list
+            else:
+                place = grammar.type_wrappers.get(kind)
+                if place is None and (place := grammar.list_types.get(kind)) is not None:
+                    lists += 1
+                inner = child_at(node, place) if place is not None else None
             if inner is None:
                 break
             node = inner
-        return node
+        return node, lists
 
     def _type_chain(self, node: tree_sitter.Node, *, is_instance: bool = True) -> Chain | None:
         """Return the target of an instance of the type that ``node`` writes (of the type itself without ``is_instance``)."""
-        found = self._chain(self._bare_type(node))
+        bare, lists = self._unwrapped(node)
+        found = self._chain(bare)
         if found is None or found.root_kind == "l":
             return found
-        return found.then((CALL,)) if is_instance else found
+        return found.then((CALL, *(LIST,) * lists)) if is_instance else found
 
     # -- what the functions of rows call -----------------------------------------------------------------------------------
 
@@ -546,13 +587,13 @@ class _Walk:
     def bind(
         self, name: str, value: tree_sitter.Node | None = None, type_: tree_sitter.Node | str | None = None
     ) -> None:
+        self._scope.bind_local(name, self._value_chain(value, type_))
+
+    def _value_chain(self, value: tree_sitter.Node | None, type_: tree_sitter.Node | str | None) -> Chain | None:
         if isinstance(type_, str):
-            chain: Chain | None = dotted(type_).then(_CALLED)
-        else:
-            chain = self._type_chain(type_) if type_ is not None else None
-        if chain is None and value is not None:
-            chain = self._chain(value)
-        self._scope.bind_local(name, chain)
+            return dotted(type_).then(_CALLED)
+        chain = self._type_chain(type_) if type_ is not None else None
+        return self._chain(value) if chain is None and value is not None else chain
 
     def bind_pattern(self, pattern: tree_sitter.Node) -> None:
         grammar = self._grammar
@@ -570,30 +611,26 @@ class _Walk:
             else:
                 self._stack.append(node)
 
-    def bind_instance(self, name: str, *, is_class: bool = False) -> None:
-        owner = self._scope.class_owner()
-        if owner < 0 and self._scope.instance is not None:
-            self._scope.names[name] = self._scope.instance
-        else:
-            self._scope.names[name] = Chain(owner, (), "s" if is_class else "t") if owner >= 0 else None
-
-    def unbind(self, name: str) -> None:
-        self._scope.unbound.add(name)
-
     def add_import(
-        self, node: tree_sitter.Node, module: str, name: str = "", local: str = "", *, is_reexport: bool = False
+        self,
+        node: tree_sitter.Node,
+        module: str,
+        name: str = "",
+        local: str = "",
+        *,
+        is_reexport: bool = False,
+        is_inner: bool = False,
     ) -> None:
         index = len(self._imports)
         scope = self._scope
-        self._imports.append(Import(module, name, local, node.start_point[0] + 1, not scope.is_function, is_reexport))
+        self._imports.append(
+            Import(module, name, local, node.start_point[0] + 1, not (is_inner or scope.is_function), is_reexport)
+        )
         if local:
             scope.bind_import(local, index)
         if name == "*":
             return
         self._references.append((node.start_byte, scope.owner, scope, _ROLE_NUMBERS["import"], Chain(index, (), "i")))
-
-    def add_export(self, name: str, local: str) -> None:
-        self._exports[name] = local
 
     def add_package(self, name: str) -> None:
         self._package = name
@@ -609,6 +646,7 @@ class _Walk:
         whole: tree_sitter.Node | None = None,
         type_: tree_sitter.Node | str | None = None,
         value: tree_sitter.Node | None = None,
+        inside: Sequence[tree_sitter.Node] = (),
         bases: Sequence[tree_sitter.Node] = (),
         outer: str = "",
         first: tree_sitter.Node | None = None,
@@ -628,9 +666,9 @@ class _Walk:
             self._note_type(inner.owner, type_, value)
             for base in bases:
                 self._extend(base, inner.owner)
-            if body is not None:
+            if body is not None or inside:
                 self._push_scope(inner)
-        self.visit(body)
+        self.visit(*inside, body)
 
     def assign(self, pattern: tree_sitter.Node, value: tree_sitter.Node | None) -> None:
         self._bind_to(pattern, value, None)
@@ -677,57 +715,14 @@ class _Walk:
     def doc(self) -> str:
         return self._doc_of(self._scope.owner) if self._scope.owner >= 0 else ""
 
-    @property
-    def is_in_function(self) -> bool:
-        return self._scope.is_function
-
-    @property
-    def is_method(self) -> bool:
-        outer = self._scope.outer
-        return self._scope.is_function and outer is not None and outer.is_class
-
-    # -- the end -------------------------------------------------------------------------------------------------------
-
     def facts(self, *, has_errors: bool) -> Facts:
-        """Return what was found, with every name looked up as far as the file decides."""
-        starts = [0, *(match.end() for match in _LINE_BREAK.finditer(self.data))]
-        definitions = placed(self._drafts, starts)
-        names = Names(self._row, self._imports)
-        targets: dict[Found, int] = {}
-        rows: list[tuple[int, int, int]] = []
-        self._references.sort(key=_by_byte)
-        for byte, owner, scope, role, chain in self._references:
-            found = names.target(scope, chain)
-            if found is not None:
-                number = targets.setdefault(found, len(targets))
-                rows.append((bisect_right(starts, byte), owner + 1, number << 2 | role))
-        places: list[int] = []
-        line = owner = 0
-        for row in dict.fromkeys(rows):
-            places += (row[0] - line, row[1] - owner, row[2])
-            line, owner = row[0], row[1]
-        types = {
-            index: as_target(found)
-            for index, (scope, chain) in self._types.items()
-            if (found := names.value(scope, chain)) is not None
-        }
-        bases = {
-            index: tuple(as_target(found) for chain in chains if (found := names.value(scope, chain)) is not None)
-            for index, (scope, chains) in self._bases.items()
-        }
-        attributes = [
-            Attribute(owner, name, as_target(found))
-            for owner, name, scope, chain in self._attributes
-            if (found := names.value(scope, chain)) is not None
-        ]
-        return Facts(
-            self._row.name, *definition_rows(definitions), tuple(self._imports), tuple(as_target(key) for key in targets), tuple(places),
-            types, bases, tuple(attributes), self._exports, self._package, has_errors,
+        return assemble(
+            Findings(
+                self.data, self._row, self._drafts, self._imports, self._references, self._types, self._bases, self._parts,
+                self._attributes, self._exports, self._package,
+            ),
+            has_errors=has_errors,
         )  # fmt: skip
-
-
-def _by_byte(reference: tuple[int, int, Scope, int, Chain]) -> int:
-    return reference[0]
 
 
 _HANDLERS: Final[dict[str, Callable[[_Walk, tree_sitter.Node, object], None]]] = {

@@ -46,6 +46,8 @@ class Grammar:
         self.accesses: dict[int, Access] = self._by_number(row.accesses)
         self.transparent: dict[int, Place] = self._by_number(row.transparent)
         self.type_wrappers: dict[int, Place] = self._by_number(row.type_wrappers)
+        self.unwraps = self._by_number(row.unwraps)
+        self.list_types: dict[int, Place] = self._by_number(row.list_types)
         self.name_ids = self._ids(row.names)
         self.literal_ids = self._ids(row.literals)
         self.null_ids = self._ids(row.nulls)
@@ -65,13 +67,27 @@ class Grammar:
             or kind in self.super_ids or kind in self.literal_ids or kind in self.null_ids or kind in self.own_ids
         )  # fmt: skip
 
+    def parse_part(self, data: bytes, node: tree_sitter.Node) -> tree_sitter.Node | None:
+        """Return the tree of what ``node`` holds between its brackets, as that of a file; None where it is none."""
+        import tree_sitter
+
+        start, end = node.children[0], node.children[-1]
+        self.parser.included_ranges = [
+            tree_sitter.Range(start.end_point, end.start_point, start.end_byte, end.start_byte)
+        ]
+        try:
+            root = self.parser.parse(data).root_node
+        finally:
+            self.parser.included_ranges = []
+        return None if root.has_error else root
+
     def base_nodes(self, node: tree_sitter.Node) -> list[tree_sitter.Node]:
         """Return the nodes of the types in a list of base classes."""
         found: list[tree_sitter.Node] = []
         waiting = [node]
         while waiting:
             at = waiting.pop()
-            if self.is_spine(at) or at.kind_id in self.type_wrappers:
+            if self.is_spine(at) or at.kind_id in self.type_wrappers or at.kind_id in self.unwraps:
                 found.append(at)
             elif at.type not in self.row.enters:
                 waiting += at.named_children[::-1]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["child_at", "descend", "last_line"]
+__all__ = ["child_at", "descend", "last_line", "lead_byte"]
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from periplus.code.languages.table import Place
 
 if TYPE_CHECKING:
     import tree_sitter
+
+_LEAD_BYTES_MAX: Final = 32
 
 
 def child_at(node: tree_sitter.Node, place: Place) -> tree_sitter.Node | None:
@@ -39,3 +41,13 @@ def last_line(start: tree_sitter.Node, whole: tree_sitter.Node) -> int:
     if end_column == 0 and end_row > start.start_point[0]:
         end_row -= 1  # it ends with the line break of its last line
     return end_row + 1
+
+
+def lead_byte(data: bytes, start: int, words: frozenset[bytes]) -> int:
+    """Return where the signature of what begins at ``start`` begins: at one of ``words`` directly before it."""
+    if len(words) > 1:
+        before = data[max(0, start - _LEAD_BYTES_MAX) : start].rstrip(b" \t")
+        word = next((word for word in words if word and before.endswith(word)), b"")
+        if word:
+            return start - len(data[max(0, start - _LEAD_BYTES_MAX) : start]) + len(before) - len(word)
+    return start

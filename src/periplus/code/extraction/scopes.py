@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-__all__ = ["Chain", "Found", "Names", "Scope", "as_target", "dotted"]
+__all__ = ["Chain", "Found", "Names", "Scope", "Unbound", "as_target", "dotted"]
 
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from periplus.code.languages.table import Language
-from periplus.code.model import CALL, ELEMENT, Import, Target
+from periplus.code.model import BARE_STEPS, CALL, MARKS, Import, Target
 
 _REPLACEMENTS_MAX: Final = 8
 _STEPS_MAX: Final = 12
 _BRANCHES_MAX: Final = 4
 
-ChainRoot: TypeAlias = Literal["", "s", "i", "f", "t", "u", "m", "?", "l", "n"]
+ChainRoot: TypeAlias = Literal["", "p", "s", "i", "f", "t", "u", "m", "?", "l", "n"]
 Root: TypeAlias = Literal["s", "i", "f", "t", "u", "m", "?", "l"]
 Found: TypeAlias = "tuple[Root, int | str, tuple[str, ...]]"
 
 
 class Chain(NamedTuple):
     """An expression as it is written: a root and steps. The root is a name, or what ``root_kind`` says: the roots of `code.model`, ``l``
-    for a value of the language itself. ``n`` for none.
+    for a value of the language itself, ``p`` for a name that is no local variable's. ``n`` for none.
     """
 
     root: int | str
@@ -63,7 +63,7 @@ class Scope:
     """
 
     __slots__ = ("depth", "hides_class", "instance", "is_class", "is_function", "names", "outer", "owner", "prefix",
-                 "unbound")  # fmt: skip
+                 "renewals", "unbound")  # fmt: skip
 
     def __init__(self, outer: Scope | None, *, is_function: bool = False, prefix: str = "") -> None:
         self.outer = outer
@@ -77,12 +77,14 @@ class Scope:
             self.instance: Chain | None = None
             self.is_function = False
             self.prefix = ""
+            self.renewals = 0
         else:
             self.depth = outer.depth + 1 if prefix else outer.depth
             self.owner = outer.owner
             self.instance = outer.instance
             self.is_function = is_function or outer.is_function
             self.prefix = prefix or outer.prefix
+            self.renewals = outer.renewals  # scopes around that only let a name mean something else from here on
 
     def bind_symbol(self, name: str, index: int) -> None:
         if not isinstance(self.names.get(name), int):
@@ -122,7 +124,12 @@ class Scope:
         scope: Scope | None = self
         while scope is not None:
             if scope.is_class:
-                return scope.owner if scope.instance is not None and scope.instance.root_kind == "t" else -1
+                instance = scope.instance
+                return (
+                    scope.owner
+                    if instance is not None and instance.root_kind == "t" and isinstance(instance.root, int)
+                    else -1
+                )
             scope = scope.outer
         return -1
 
@@ -145,6 +152,7 @@ class Unbound:
 
 
 UNBOUND: Final = Unbound()
+_NOWHERE: Final = Scope(None)
 
 
 class Names:
@@ -154,6 +162,7 @@ class Names:
         self._row = row
         self._imports = imports
         self._known: dict[tuple[int, Chain], Found | None] = {}
+        self._with_classes = row.has_implicit_this or not row.has_bare_members
         self._kept: list[Scope] = []  # so that no id of a scope is used twice
 
     def target(self, scope: Scope, chain: Chain) -> Found | None:
@@ -166,7 +175,7 @@ class Names:
         if found is not None and found[0] == "l":
             found = None
         elif found is None and chain.steps:
-            last = next((step for step in reversed(chain.steps) if step not in (CALL, ELEMENT)), "")
+            last = next((step for step in reversed(chain.steps) if step not in MARKS), "")
             found = ("?", "", (last,)) if last else None
         self._known[key] = found
         return found
@@ -186,10 +195,16 @@ class Names:
             return None
         if chain.root_kind == "f" and chain.root in self._row.builtins:
             return ("l", "", ())
-        if chain.root_kind:
+        if chain.root_kind == "t" and isinstance(chain.root, str):
+            return self._instance_of(scope, chain.root, chain.steps, left)
+        if chain.root_kind and chain.root_kind != "p":
             return (chain.root_kind, chain.root, chain.steps)
         name = str(chain.root)
-        found = scope.lookup(name, with_classes=self._row.has_implicit_this)
+        found = scope.lookup(name, with_classes=self._with_classes)
+        while chain.root_kind == "p" and _is_variable(name, found):
+            outer = _binder(scope, name, with_classes=self._with_classes, is_same=True)
+            scope = outer.outer if outer is not None and outer.outer is not None else _NOWHERE
+            found = scope.lookup(name, with_classes=self._with_classes)
         if self._row.hides_globals and isinstance(found, (int, Unbound)) and name.startswith(self._row.sigil):
             found = found if scope.is_outer_name(name) else None
         if isinstance(found, Unbound):
@@ -203,21 +218,46 @@ class Names:
             return ("s", found, chain.steps) if found >= 0 else ("i", ~found, chain.steps)
         if found is None or left == 0 or len(found.steps) + len(chain.steps) > _STEPS_MAX:
             return None
-        if not chain.steps and not is_value:
+        if not is_value and (not chain.steps or chain.steps in BARE_STEPS):
             return None
         return self._follow(
-            _binder(scope, name, self._row) or scope, found.then(chain.steps), left - 1, is_value=is_value
+            _binder(scope, name, with_classes=self._with_classes) or scope,
+            found.then(chain.steps),
+            left - 1,
+            is_value=is_value,
         )
 
+    def _instance_of(self, scope: Scope, name: str, steps: tuple[str, ...], left: int) -> Found | None:
+        """Return the target of the instance whose class is called ``name``."""
+        found = scope.lookup(name, with_classes=self._with_classes)
+        if isinstance(found, int):
+            return ("t", found, steps) if found >= 0 else ("i", ~found, (CALL, *steps))
+        if isinstance(found, Chain) and left > 0:
+            if found.root_kind == "s" and not found.steps:
+                return ("t", found.root, steps)
+            at = _binder(scope, name, with_classes=self._with_classes) or scope
+            if not found.root_kind and not found.steps:
+                return self._instance_of(at, str(found.root), steps, left - 1)
+            return self._follow(at, found.then((CALL, *steps)), left - 1, is_value=True)
+        return ("t", name, steps) if isinstance(found, Unbound) and name not in self._row.builtins else None
 
-def _binder(scope: Scope, name: str, row: Language) -> Scope | None:
-    """Return the scope that binds ``name``; a variable whose value names itself (``x = x.y``) is looked up outside of it."""
+
+def _is_variable(name: str, found: int | Chain | None | Unbound) -> bool:
+    """Return True for a local value, which no path begins with; those that stand for types and modules are none."""
+    if isinstance(found, (int, Unbound)):
+        return False
+    return not name[:1].isupper() and (found is None or found.root_kind not in ("s", "f") or bool(found.steps))
+
+
+def _binder(scope: Scope, name: str, *, with_classes: bool, is_same: bool = False) -> Scope | None:
+    """Return the scope that binds ``name``; but for ``is_same`` a variable whose value names itself (``x = x.y``) is looked up outside of it."""
     at: Scope | None = scope
     sees_class = True
     while at is not None:
-        if (sees_class or row.has_implicit_this or not at.is_class) and name in at.names and name not in at.unbound:
+        if (sees_class or with_classes or not at.is_class) and name in at.names and name not in at.unbound:
             value = at.names[name]
-            return at.outer if isinstance(value, Chain) and value.root == name and not value.root_kind else at
+            is_outer = isinstance(value, Chain) and value.root == name and value.root_kind in ("", "p")
+            return at.outer if is_outer and not is_same else at
         sees_class = sees_class and not at.hides_class and not at.is_class
         at = at.outer
     return None

@@ -7,7 +7,7 @@ definitions are exported, what a type annotation names.
 
 from __future__ import annotations
 
-__all__ = ["Access", "Bind", "Extraction", "Language", "Naming", "Place"]
+__all__ = ["Access", "Bind", "Extraction", "Language", "Local", "Naming", "Place"]
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
@@ -25,7 +25,10 @@ class Naming(NamedTuple):
     all but the last may be absent. With ``is_outer`` only nodes outside of functions count; inside they bind a local name.
 
     ``bases`` are the fields that hold the classes it extends, ``type`` that of its declared (a function's: returned) type, ``value``
-    that of the value whose class it has. ``is_class`` definitions have members that ``this`` reaches.
+    that of the value whose class it has. ``is_class`` definitions have members that ``this`` reaches. ``separator`` stands between
+    the parts of a name that is one node. ``kinds`` gives a more exact kind by
+    the type of the child in the field ``kind_field``. ``begin`` is called in the scope of the definition before its children are visited;
+    those that it returns are not visited.
     """
 
     kind: str
@@ -36,6 +39,10 @@ class Naming(NamedTuple):
     type: Place = ""
     value: Place = ""
     is_class: bool = False
+    separator: str = ""
+    kinds: Mapping[str, str] = {}
+    kind_field: str = "type"
+    begin: Callable[[Extraction, tree_sitter.Node], Sequence[tree_sitter.Node]] | None = None
 
 
 class Bind(NamedTuple):
@@ -52,7 +59,8 @@ class Access(NamedTuple):
     """A node that reaches for ``name`` in ``object`` (absent for a bare call), and then calls it (``step`` is ``()``) or takes an element
     of it (``[]``). Its other children are visited as they are. A call whose callee is one expression has ``name`` empty and the callee as
     ``object``. ``sigil`` is what is written before the name of the member and does not belong to it. With ``is_global`` a name without
-    ``object`` is none of the scopes around (``::Name``).
+    ``object`` is none of the scopes around (``::Name``). ``is_path``: no local variable can be its root. ``is_subscript``: it takes an
+    element where its arguments stand in square brackets.
     """
 
     object: Place
@@ -60,6 +68,17 @@ class Access(NamedTuple):
     step: Literal["", "()", "[]"] = ""
     sigil: str = ""
     is_global: bool = False
+    is_path: bool = False
+    is_subscript: bool = False
+
+
+class Local(NamedTuple):
+    """A local name. Its class is that of ``type``, or of ``value``, or (``is_element``) of the elements of ``value``."""
+
+    name: str
+    value: tree_sitter.Node | None = None
+    type: tree_sitter.Node | None = None
+    is_element: bool = False
 
 
 class Extraction(Protocol):
@@ -71,9 +90,18 @@ class Extraction(Protocol):
         """Return the source of ``node``, at most 300 bytes of it."""
 
     def add_import(
-        self, node: tree_sitter.Node, module: str, name: str = "", local: str = "", *, is_reexport: bool = False
+        self,
+        node: tree_sitter.Node,
+        module: str,
+        name: str = "",
+        local: str = "",
+        *,
+        is_reexport: bool = False,
+        is_inner: bool = False,
     ) -> None:
-        """Note an import, bind ``local`` in the current scope, and note the reference at ``node``."""
+        """Note an import, bind ``local`` in the current scope, and note the reference at ``node``. ``is_inner`` where others cannot take
+        the name from this file.
+        """
 
     def add_export(self, name: str, local: str) -> None:
         """Note that others see the local name ``local`` as ``name``."""
@@ -86,11 +114,26 @@ class Extraction(Protocol):
     ) -> None:
         """Bind a local name in the current scope; its class is that of ``value``, or ``type_``: a node, or the name of a class."""
 
+    def bind_after(
+        self,
+        names: Sequence[Local],
+        *before: tree_sitter.Node | None,
+    ) -> None:
+        """Bind local names that are seen after the nodes ``before``, not in them: what is bound already keeps its meaning there. ``before``
+        are visited next.
+        """
+
+    def bind_in_order(self, clauses: Sequence[tuple[Sequence[Local], Sequence[tree_sitter.Node | None]]]) -> None:
+        """Bind names as `bind_after` does, in each of ``clauses`` after those before it."""
+
     def bind_pattern(self, pattern: tree_sitter.Node) -> None:
         """Bind all names in ``pattern`` in the current scope; what it refers to besides is visited."""
 
     def bind_instance(self, name: str, *, is_class: bool = False) -> None:
         """Bind ``name`` to the instance of the class around, or to the class itself."""
+
+    def bind_instance_of(self, name: str, class_name: str) -> None:
+        """Bind ``name`` to the instance whose class, ``class_name``, has the code of the current scope."""
 
     def unbind(self, name: str) -> None:
         """Note that the current scope does not bind ``name``, whatever is assigned there."""
@@ -112,12 +155,14 @@ class Extraction(Protocol):
         bases: Sequence[tree_sitter.Node] = (),
         outer: str = "",
         first: tree_sitter.Node | None = None,
+        inside: Sequence[tree_sitter.Node] = (),
         is_member: bool = False,
     ) -> None:
         """Define what no row of the table says: ``name`` is the node of its name, ``text`` the name if it is not the node's text;
-        ``body`` is visited within it. ``whole`` is what the definition takes in (``node`` if absent), from ``first`` on, ``type_`` its type (a node, or a name joined by dots), ``value`` a value
-        whose class it has, ``bases`` the classes it extends, ``outer`` the qualified name of what it is in besides the definition around.
-        With ``is_member`` it belongs to the class around, not to the function between.
+        ``body`` and ``inside`` are visited within it. ``whole`` is what the definition takes in (``node`` if absent), from ``first`` on,
+        ``type_`` its type (a node, or a name joined by dots), ``value`` a value whose class it has, ``bases`` the classes it extends,
+        ``outer`` the qualified name of what it is in besides the definition around. With ``is_member`` it belongs to the class around,
+        not to the function between.
         """
 
     def assign(self, pattern: tree_sitter.Node, value: tree_sitter.Node | None) -> None:
@@ -147,6 +192,34 @@ class Extraction(Protocol):
     def refer(self, node: tree_sitter.Node) -> None:
         """Note the references of the expression ``node`` as the table says; its other parts are visited next."""
 
+    def extend_named(self, name: str, node: tree_sitter.Node) -> None:
+        """Note the types in ``node`` as bases of the class called ``name`` here."""
+
+    def note_attribute(self, name: str, type_: tree_sitter.Node) -> None:
+        """Note that the instances of the class around hold a value of a type under ``name``."""
+
+    def refer_to(
+        self, node: tree_sitter.Node, names: Sequence[str], *, is_call: bool, is_certain: bool, is_path: bool
+    ) -> None:
+        """Note a reference at ``node`` to a name and the steps from it; it is at most likely unless ``is_certain``. No local variable is the
+        root of an ``is_path``.
+        """
+
+    def parse_inside(self, node: tree_sitter.Node) -> tree_sitter.Node | None:
+        """Parse what ``node`` holds between its brackets as a file; None where that is none, or after INSIDE_MAX times."""
+
+    def declare(self, type_: tree_sitter.Node) -> None:
+        """Note the type of the definition around (a function's: the returned one)."""
+
+    def open_scope(self) -> None:
+        """Open the scope of a block; it lasts for what is visited next."""
+
+    def bind_module(self, name: str, level: int) -> None:
+        """Bind ``name`` to the definition around (``level`` 0), or to the one around that (1); the file is called ``self``."""
+
+    def reach(self, name: tree_sitter.Node, owner: tree_sitter.Node | None) -> None:
+        """Note a reference to the member ``name`` of the class that ``owner`` names (None: of an unknown one)."""
+
     @property
     def doc(self) -> str:
         """Return the comment above the definition around; empty where there is none."""
@@ -164,6 +237,13 @@ class Extraction(Protocol):
         """Return True inside of a function."""
 
     @property
+    def modules(self) -> list[str]:
+        """Return the names of the modules around, from the outside in."""
+
+    def binds(self, name: str) -> bool:
+        """Return True where the current scope itself binds ``name``."""
+
+    @property
     def is_method(self) -> bool:
         """Return True in the scope of a function that stands directly in a class."""
 
@@ -173,20 +253,24 @@ class Language(NamedTuple):
 
     Scopes: ``functions`` open that of a function, ``scopes`` that of a block; ``parameters`` are lists whose children are bound in the
     scope around them. ``has_implicit_this``: members of a class are in scope in its methods; with ``has_calls_of_self`` its functions are
-    found by the class alone, not by the scopes around.
+    found by the class alone, not by the scopes around; without ``has_bare_members`` its members are not even in scope in its own body.
+    ``marks_calls``: a field and a method of one name are two things, told by the call.
 
     References: ``names`` are the leaves that refer. Of ``enters`` only the given children are visited, of ``skips`` none.
-    ``selves`` are node types or names of the instance, ``own_members`` node types of variables that belong to it, ``supers`` those of the instance as its bases see it. ``literals`` are values of
-    the language itself: their members are not the project's, nor are ``builtins``; ``sigil`` begins the names of variables where they are used
-    (definitions are named without it); with ``hides_globals`` they are local to the function that uses them, unless it says otherwise
-    (`Extraction.unbind`); ``nulls`` tell nothing of a class. ``transparent`` nodes stand for one of their children;
-    ``type_wrappers`` likewise where a type is wanted. ``renamed`` gives members the names under which others define them
-    (``new`` calls ``initialize``).
+    ``selves`` are node types or names of the instance, ``own_members`` node types of variables that belong to it, ``supers`` those of the
+    instance as its bases see it. ``literals`` are values of the language itself: their members are not the project's, nor are ``builtins``;
+    ``sigil`` begins the names of variables where they are used (definitions are named without it); with ``hides_globals`` they are local
+    to the function that uses them, unless it says otherwise (`Extraction.unbind`); ``nulls`` tell nothing of a class. ``transparent`` nodes
+    stand for one of their children; ``type_wrappers`` likewise where a type is wanted, ``list_types`` are those whose elements have the
+    type at the place; ``unwraps`` finds the type that a generic type stands for, and tells whether that is a list of it. ``identities`` are
+    methods that give their receiver, or what it wraps. ``renamed`` gives members the names under which others define them (``new`` calls
+    ``initialize``).
 
     ``special`` handles a node by a function; it visits the children itself. ``is_test`` takes the name, the kind and the text of
     decorators, annotations and modifiers before the definition, with its doc where there is a ``documented_type``. ``doc`` finds a
-    docstring; without it, and where it finds none, the comment directly above is the doc. ``documented_type`` finds in the doc of a definition of a kind the name of its (a function's: returned)
-    type, where the code declares none; dots join its parts.
+    docstring; without it, and where it finds none, the comment directly above is the doc; one of ``lead_words`` may stand between them.
+    ``documented_type`` finds in the doc of a definition of a kind the name of its (a function's: returned) type, where the code declares
+    none; dots join its parts.
     """
 
     name: str
@@ -200,6 +284,8 @@ class Language(NamedTuple):
     scopes: frozenset[str] = frozenset()
     parameters: frozenset[str] = frozenset()
     has_implicit_this: bool = False
+    has_bare_members: bool = True
+    marks_calls: bool = False
     has_calls_of_self: bool = False
     names: frozenset[str] = frozenset({"identifier"})
     binds: Mapping[str, tuple[Bind, ...]] = {}
@@ -214,6 +300,9 @@ class Language(NamedTuple):
     supers: frozenset[str] = frozenset({"super"})
     own_members: frozenset[str] = frozenset()
     type_wrappers: Mapping[str, Place] = {}
+    list_types: Mapping[str, Place] = {}
+    unwraps: Mapping[str, Callable[[Extraction, tree_sitter.Node], tuple[tree_sitter.Node | None, bool]]] = {}
+    identities: frozenset[str] = frozenset()
     builtins: frozenset[str] = frozenset()
     sigil: str = ""
     hides_globals: bool = False
@@ -225,3 +314,4 @@ class Language(NamedTuple):
     documented_type: Callable[[str, str], str] | None = None
     filenames: tuple[str, ...] = ()
     interpreters: tuple[str, ...] = ()
+    lead_words: frozenset[bytes] = frozenset({b""})

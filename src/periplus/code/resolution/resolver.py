@@ -20,7 +20,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from periplus.code.model import CALL, ELEMENT, Definition, Import, Target
+from periplus.code.languages.registry import row_of
+from periplus.code.model import BARE_STEPS, CALL, CALLED, ELEMENT, FIELD, LIST, PERHAPS, Definition, Import, Target
 from periplus.code.resolution.rules.registry import rules_of
 from periplus.code.resolution.rules.table import EXTERNAL, UNKNOWN, Entity, Outcome, Rules
 from periplus.code.resolution.sources import KnownFile, Sources
@@ -29,11 +30,14 @@ Grade: TypeAlias = Literal["proven", "likely", "named"]
 CANDIDATES_MAX: Final = 20
 _DEPTH_MAX: Final = 24
 _BASES_MAX: Final = 200
+_ALIASES_MAX: Final = 4
 _KNOWN_MAX: Final = 100_000
 _TYPES: Final = frozenset(
     {"class", "interface", "enum", "struct", "trait", "record", "type", "union", "annotation", "object", "protocol", "module",
      "namespace", "extension"}
 )  # fmt: skip
+_MEMBERS: Final = frozenset({"field", "method", "property", "constructor"})
+_CALLS: Final = ((CALL,), (CALLED,))
 _CALLABLE: Final = frozenset({"function", "method", "constructor", "test", "route", "macro"})
 
 
@@ -62,11 +66,16 @@ class Resolver:
             return Resolution()
         outcome = self._target(file, target)
         found = tuple(dict.fromkeys(one._replace(is_instance=False) for one in outcome.found))
-        if found:
-            return Resolution(found, "proven" if outcome.is_proven else "likely")
-        if outcome.is_external:
+        own = tuple(one for one in found if not self._is_extension(one))
+        if own:
+            return Resolution(own, "proven" if outcome.is_proven else "likely")
+        if outcome.is_external or found:  # extensions of what is defined elsewhere
             return Resolution(is_external=True)
         return self._by_name(file, target)
+
+    def _is_extension(self, entity: Entity) -> bool:
+        file = self.sources.file(entity.path) if entity.symbol >= 0 else None
+        return file is not None and file.definitions[entity.symbol].kind == "extension"
 
     def member(self, entity: Entity, name: str) -> Outcome:
         key = (entity, name)
@@ -106,11 +115,14 @@ class Resolver:
         rules = rules_of(file.facts.language)
         number = target.value if isinstance(target.value, int) else -1
         if target.root == "s":
-            at = Outcome(tuple(Entity(file.path, index) for index in _equals(file, number)))
+            at = Outcome(tuple(Entity(file.path, index) for index in _named(file, number)))
         elif target.root == "i":
             at = self._imported(file, number)
         elif target.root == "f":
             at = rules.free(self, file, str(target.value))
+        elif target.root == "t" and number < 0:
+            at = self._called(rules.free(self, file, str(target.value)))
+            return self._steps(at, steps, is_own=True)
         elif target.root == "t":
             at = Outcome((Entity(file.path, file.first(number), is_instance=True),))
             return self._steps(at, steps, is_own=True)
@@ -120,6 +132,8 @@ class Resolver:
             at, steps = self._implicit(file, rules, number, steps)
         else:
             return UNKNOWN
+        if len(at.found) > 1 and steps:
+            at = self._separated(at, is_called=tuple(steps[:1]) in _CALLS)
         return self._steps(at, steps)
 
     def _steps(self, at: Outcome, steps: Sequence[str], *, is_own: bool = False) -> Outcome:
@@ -131,15 +145,49 @@ class Resolver:
             if step == CALL:
                 at = self._called(at)
             elif step == ELEMENT:
-                return UNKNOWN
+                at = self._element(at)
+            elif step == PERHAPS:
+                is_proven = False
+            elif step in (CALLED, FIELD):
+                continue
+            elif step == LIST:
+                at = at._replace(lists=at.lists + 1)
             elif self._makes_instance(at, steps, number):
                 continue
             else:
                 if any(one.is_instance for one in at.found) and not (is_own and number == 0):
                     is_proven = False
+                is_type = all(one.symbol >= 0 and not one.is_instance for one in at.found)
                 at = self._first_member(at, step)
+                if len(at.found) > 1:
+                    following = tuple(steps[number + 1 : number + 2])
+                    at = self._separated(at, is_called=following in _CALLS or (is_type and following != (FIELD,)))
             is_proven = is_proven and at.is_proven
         return at._replace(is_proven=is_proven)
+
+    def _element(self, at: Outcome) -> Outcome:
+        """Return the elements of a list, or of a value whose type is one."""
+        for _ in range(_ALIASES_MAX):
+            if at.lists:
+                return at._replace(lists=at.lists - 1, is_proven=False)
+            values = [
+                self._type_of(file, entity.symbol)
+                for entity in at.found[:CANDIDATES_MAX]
+                if entity.symbol >= 0 and (file := self.sources.file(entity.path)) is not None
+            ]
+            at = next((value for value in values if value.found), UNKNOWN)
+        return UNKNOWN
+
+    def _separated(self, at: Outcome, *, is_called: bool) -> Outcome:
+        """Return only what can be called, or only what cannot, where the language has both under one name."""
+        files = [self.sources.file(one.path) for one in at.found]
+        kept = tuple(
+            one
+            for one, file in zip(at.found, files, strict=True)
+            if file is None or not rules_of(file.facts.language).separates_fields
+            or (one.symbol >= 0 and file.definitions[one.symbol].kind in _CALLABLE) == is_called
+        )  # fmt: skip
+        return at._replace(found=kept) if kept else at
 
     def _makes_instance(self, at: Outcome, steps: Sequence[str], number: int) -> bool:
         """Return True where the step is the method that makes an instance, and the class has none of its own of that name."""
@@ -154,6 +202,8 @@ class Resolver:
         )
 
     def _first_member(self, at: Outcome, name: str) -> Outcome:
+        if at.lists:
+            return UNKNOWN
         found = [self.member(entity, name) for entity in at.found[:CANDIDATES_MAX]]
         entities = tuple(dict.fromkeys(entity for one in found for entity in one.found))
         if not entities:
@@ -161,9 +211,12 @@ class Resolver:
         return Outcome(entities, all(one.is_proven for one in found if one.found))
 
     def _called(self, at: Outcome) -> Outcome:
+        if at.lists:
+            return UNKNOWN
         found: list[Entity] = []
         is_proven = at.is_proven
         is_external = False
+        lists = 0
         for entity in at.found[:CANDIDATES_MAX]:
             file = self.sources.file(entity.path)
             if file is None or entity.symbol < 0 or entity.is_instance:
@@ -176,11 +229,12 @@ class Resolver:
             if kind not in _CALLABLE and not (kind == "property" and rules_of(file.facts.language).instantiator):
                 value = self._called(value) if value.found and not value.found[0].is_instance else UNKNOWN
             found += value.found
+            lists = max(lists, value.lists)
             is_proven = is_proven and value.is_proven
             is_external = is_external or value.is_external
         if not found:
             return EXTERNAL if is_external else UNKNOWN
-        return Outcome(tuple(dict.fromkeys(found)), is_proven)
+        return Outcome(tuple(dict.fromkeys(found)), is_proven, lists=lists)
 
     def _type_of(self, file: KnownFile, index: int) -> Outcome:
         """Return the class of a value, or what a function returns."""
@@ -207,6 +261,8 @@ class Resolver:
                 return self._of_kind(found, rules.is_of_class, is_wanted=not entity.is_instance)
             if not found.found and rules.instantiator and name == rules.constructor and not entity.is_instance:
                 return found if found.is_external else Outcome((entity,))
+            if not found.found and one.kind == "module" and rules.submodule is not None:
+                return rules.submodule(self, entity, name)
             if found.found or found.is_external or entity.symbol not in file.facts.types:
                 return found
         value = self._type_of(file, entity.symbol)
@@ -233,12 +289,20 @@ class Resolver:
         rules = rules_of(file.facts.language) if file is not None else None
         if file is not None:
             local = file.facts.exports.get(name, name)
-            if local in file.outer:
-                return Outcome(tuple(Entity(file.path, index) for index in file.outer[local]))
-            star = UNKNOWN
+            own = tuple(Entity(file.path, index) for index in file.outer.get(local, ()))
+            is_whole = rules is None or not rules.separates_fields
+            if own and is_whole:
+                return Outcome(own)
+            star = brought = UNKNOWN
             for index, one in enumerate(file.facts.imports):
                 if one.local == local and one.is_outer:
-                    return self._imported(file, index)
+                    brought = self._imported(file, index)
+                    if is_whole:
+                        return brought
+                    own += brought.found
+            if own or brought.is_external:
+                return Outcome(tuple(dict.fromkeys(own)), is_external=not own)
+            for index, one in enumerate(file.facts.imports):
                 if one.name == "*" and not one.local and one.is_outer and not star.found:
                     star = self._first_member(self._imported(file, index), name)
             if star.found:
@@ -247,11 +311,14 @@ class Resolver:
         return below if below.found else UNKNOWN
 
     def _submodule(self, entity: Entity, name: str, rules: Rules | None) -> Outcome:
-        if rules is None:
-            inside = self.sources.in_folder(entity.path)
-            first = next((file for path in inside if (file := self.sources.file(path)) is not None), None)
-            rules = rules_of(first.facts.language) if first is not None else rules_of("python")
-        return rules.submodule(self, entity, name) if rules.submodule is not None else UNKNOWN
+        if rules is not None:
+            return rules.submodule(self, entity, name) if rules.submodule is not None else UNKNOWN
+        rows = [row_of(path) for path in self.sources.in_folder(entity.path)]
+        for language in dict.fromkeys(row.name for row in rows if row is not None) or ("python",):
+            below = self._submodule(entity, name, rules_of(language))
+            if below.found:
+                return below
+        return UNKNOWN
 
     def _imported(self, file: KnownFile, index: int) -> Outcome:
         key = (file.path, index)
@@ -342,6 +409,7 @@ class Resolver:
             if (other := self.sources.file(path)) is not None
             and other.definitions[at].qualified == wanted
             and (rules.is_same_type is None or rules.is_same_type(file, other))
+            and (rules.has_part is None or rules.has_part(self, Entity(file.path, index), other))
         ]
         return Outcome(tuple(parts)) if parts else UNKNOWN
 
@@ -385,7 +453,7 @@ class Resolver:
         rules = rules_of(file.facts.language)
         if not name or (target.root == "i" and not target.steps) or (rules.instantiator and name == rules.constructor):
             return Resolution()
-        is_member = bool(target.steps) and target.root != "m"
+        is_member = target.steps not in BARE_STEPS and target.root != "m"
         found: list[Entity] = []
         qualified: set[tuple[str, str]] = set()
         for path, index in self.sources.defining(name):
@@ -399,10 +467,14 @@ class Resolver:
                 continue
             if (
                 not is_member
-                and one.parent >= 0
                 and target.root == "f"
-                and other.definitions[one.parent].kind in _CALLABLE
+                and one.parent >= 0
+                and (one.kind in _MEMBERS or other.definitions[one.parent].kind in _CALLABLE)
             ):
+                continue
+            if rules.separates_fields and target.steps[-1:] == (CALLED,) and one.kind not in _CALLABLE | _TYPES:
+                continue
+            if rules.sees is not None and not rules.sees(file, other, one):
                 continue
             found.append(Entity(path, index))
             qualified.add((path, one.qualified))
@@ -412,6 +484,12 @@ class Resolver:
             return Resolution()
         is_likely = len(qualified) == 1 and is_member and name not in rules.common_members
         return Resolution(tuple(found), "likely" if is_likely else "named")
+
+
+def _named(file: KnownFile, index: int) -> list[int]:
+    """Return what the name of the definition ``index`` stands for: all with its qualified name but extensions of it."""
+    found = _equals(file, index)
+    return [one for one in found if file.definitions[one].kind != "extension"] or found if len(found) > 1 else found
 
 
 def _equals(file: KnownFile, index: int) -> list[int]:

@@ -23,12 +23,13 @@ class Entity(NamedTuple):
 
 class Outcome(NamedTuple):
     """``found`` is everything that a name may stand for at once (overloads); ``is_proven`` where scope and imports leave nothing else;
-    ``is_external`` where it comes from outside of the project.
+    ``is_external`` where it comes from outside of the project. ``lists``: it is a list of that (a list of lists from 2 on).
     """
 
     found: tuple[Entity, ...] = ()
     is_proven: bool = True
     is_external: bool = False
+    lists: int = 0
 
 
 UNKNOWN: Final = Outcome((), is_proven=False)
@@ -43,17 +44,21 @@ class Lookup(Protocol):
     def member(self, entity: Entity, name: str) -> Outcome:
         """Return what ``name`` means in a file, a folder or a class."""
 
+    def imported(self, file: KnownFile, index: int) -> Outcome:
+        """Return what the import ``index`` of ``file`` brings."""
+
 
 class Rules(NamedTuple):
     """One language, for the resolver.
 
     ``imported`` resolves an import of a file; ``free`` a name that nothing in the file binds; ``submodule`` a name in a file or folder
     that is itself a file or folder. ``has_open_types``: members of a type may stand in other files, under its qualified name; then
-    ``is_same_type`` tells whether two files can hold parts of one type. ``common_members`` are names of methods of the language's own
+    ``is_same_type`` tells whether two files can hold parts of one type. ``has_part`` likewise for a type and a file. ``common_members`` are names of methods of the language's own
     types: one definition of such a name in the project is no ground to take it for the target. ``family`` groups languages whose code
     refers to each other. ``star_names`` tells whether ``import *`` takes a name. ``instantiator`` is the method of a class that makes an
     instance of it, in a language where reading a member is a call; ``is_of_class`` then tells the members of a class from those of its
-    instances.
+    instances. ``separates_fields``: a member that is called is no field, one of a value that is not called no method. ``sees`` tells
+    whether code of a file can name a definition of another at all.
     """
 
     family: str
@@ -66,3 +71,6 @@ class Rules(NamedTuple):
     constructor: str = ""
     instantiator: str = ""
     is_of_class: Callable[[Definition], bool] | None = None
+    separates_fields: bool = False
+    has_part: Callable[[Lookup, Entity, KnownFile], bool] | None = None
+    sees: Callable[[KnownFile, KnownFile, Definition], bool] | None = None
