@@ -38,7 +38,7 @@ SOURCES = {
     "a.go": (
         (b"package main\ntype S struct {\n\ta int\n}\nfunc (s *S) Run() error { x := 1; return nil }\n"
         b"func (l *List[T]) Push(v T) {}\nconst (\n\tA = 1\n)\nfunc main() { var q = 1 }\n"),
-        "type S 2-4, method S.Run 5-5, method List.Push 6-6, value A 8-8, function main 10-10",
+        "struct S 2-4, field S.a 3-3, method S.Run 5-5, method List.Push 6-6, value A 8-8, function main 10-10",
     ),
     "a.rs": (
         (b"#[derive(Debug)]\n#[serde]\npub struct P<T> { x: T }\nimpl<T> Display for P<T> {\n    #[inline]\n    fn fmt(&self) {}\n}\n"

@@ -12,7 +12,9 @@ from periplus.code.model import Import
 from periplus.code.resolution.rules.table import UNKNOWN, Lookup, Outcome, Rules
 from periplus.code.resolution.sources import KnownFile
 
-_MODULES: Final[dict[str, str]] = {"bash": "bash", "php": "php", "python": "python", "ruby": "ruby"}
+_MODULES: Final[dict[str, str]] = {
+    "bash": "bash", "go": "go", "php": "php", "python": "python", "ruby": "ruby",
+}  # fmt: skip
 
 
 @cache
