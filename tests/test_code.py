@@ -43,7 +43,7 @@ SOURCES = {
     "a.rs": (
         (b"#[derive(Debug)]\n#[serde]\npub struct P<T> { x: T }\nimpl<T> Display for P<T> {\n    #[inline]\n    fn fmt(&self) {}\n}\n"
         b"mod m {\n    pub const C: u8 = 1;\n}\ntrait T { fn a(&self); }\n"),
-        "struct P 1-3, method P.fmt 5-6, module m 8-10, value m.C 9-9, trait T 11-11, method T.a 11-11",
+        "struct P 1-3, field P.x 3-3, method P.fmt 5-6, module m 8-10, value m.C 9-9, trait T 11-11, method T.a 11-11",
     ),
     "A.java": (
         (b"package p;\n@Ann\npublic class A {\n  int x = 1;\n  A() {}\n  @Override\n  public void m(int a) { int q = 1; }\n"
