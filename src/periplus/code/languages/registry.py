@@ -22,6 +22,7 @@ _ROWS: Final[dict[str, tuple[str, str]]] = {
     ".go": ("go", "GO"),
     **dict.fromkeys((".sh", ".bash", ".bats", ".ksh", ".zsh"), ("bash", "BASH")),
     ".rs": ("rust", "RUST"),
+    ".swift": ("swift", "SWIFT"),
     **dict.fromkeys((".rb", ".rake", ".gemspec", ".ru", ".rbw", ".podspec", ".jbuilder", ".thor"), ("ruby", "RUBY")),
     **dict.fromkeys((".php", ".phtml", ".php5", ".php7", ".php8", ".phpt"), ("php", "PHP")),
 }
@@ -40,13 +41,16 @@ _INTERPRETERS: Final[dict[str, tuple[str, str]]] = {
     "node": ("script", "JAVASCRIPT"),
     "php": ("php", "PHP"),
     "python": ("python", "PYTHON"),
+    "swift": ("swift", "SWIFT"),
     **dict.fromkeys(("ruby", "jruby", "rake"), ("ruby", "RUBY")),
 }
 _SHEBANG: Final = re.compile(
     rb"#![ \t]*(?:\S*/)?(?:env[ \t]+(?:-\S+[ \t]+|\w+=\S*[ \t]+)*(?:\S*/)?)?([A-Za-z_+-]+)[\d.]*(?:[ \t\r\n]|$)"
 )
 _SHEBANG_BYTES_MAX: Final = 200
-LANGUAGE_NAMES: Final = ("bash", "go", "java", "javascript", "php", "python", "ruby", "rust", "typescript")
+LANGUAGE_NAMES: Final = (
+    "bash", "go", "java", "javascript", "php", "python", "ruby", "rust", "swift", "typescript",
+)  # fmt: skip
 
 
 def row_of(path: str, head: bytes = b"") -> Language | None:
