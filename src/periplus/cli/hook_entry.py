@@ -31,6 +31,7 @@ from periplus.base.named_tuple import NamedTuple
 from periplus.interop.hooks.events import (
     AGENTS,
     DOUBLE_MS,
+    Answer,
     HookEvent,
     encode_event,
     folder_of,
@@ -52,6 +53,8 @@ SETTLE_PATIENCE_S: Final = 60.0
 WAITING_MAX: Final = 100
 WAITING_S_MAX: Final = 300
 _CHUNK: Final = 1 << 16
+_CODE: Final = os.path.join("cache", "code.sqlite")
+_OF_USES: Final = "What this edit reaches:"
 _PROJECT_VARIABLES: Final = ("CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR", "CURSOR_PROJECT_DIR")
 _NEVER_SPOOLED: Final = "before-tool"
 _ENDS: Final = frozenset({"session-start", "subagent-end", "compact", "turn-end", "session-end"})
@@ -283,6 +286,7 @@ def _answer(root: str, event: HookEvent, folder: str) -> None:
     if event.kind in _OF_TOOLS:
         is_silent, marks = _glance(root, event, folder, told)
         if is_silent:
+            _reply(root, event, Answer(), told, _uses_of_edit(root, event, folder, told), [])
             return
     from periplus.base.import_trimming import load_msgspec
 
@@ -296,11 +300,49 @@ def _answer(root: str, event: HookEvent, folder: str) -> None:
         project.beside = (os.path.abspath(folder),)  # the worktree of the agent
         project.journal.is_hurried = True
         answer = project.hooks.answer(event, home=os.environ.get("HOME", ""), told=told)
+    uses = _uses_of_edit(root, event, folder, told) if answer.decision != "deny" else []
+    _reply(root, event, answer, told, uses, marks)
+
+
+def _reply(root: str, event: HookEvent, answer: Answer, told: Told, uses: Sequence[str], marks: Sequence[str]) -> None:
+    """Print the answer with lines about the ``uses`` of what is edited, and note what was told."""
+    if uses:
+        answer = answer._replace(
+            facts="\n".join([*filter(None, [answer.facts]), _OF_USES, *(f"- {one}" for one in uses)])
+        )
     reply = reply_to(event, answer)
     if reply is not None:
         _write(json.dumps(reply, ensure_ascii=False) + "\n")
-    if os.access(root, os.W_OK):
-        told.add([*answer.told, *marks])
+    noted = [*answer.told, *uses, *marks]
+    if noted and os.access(root, os.W_OK):
+        told.add(noted)
+
+
+def _uses_of_edit(root: str, event: HookEvent, folder: str, told: Told) -> list[str]:
+    """Return lines on what uses the symbols whose signatures the edit changes, without those that were told; where the code map is not at
+    hand, none.
+    """
+    from periplus.interop.hooks.events import touched_paths
+
+    if (
+        event.kind != "before-tool"
+        or event.kind not in AGENTS[event.agent].tells
+        or not os.path.exists(os.path.join(root, _CODE))
+    ):
+        return []
+    paths, changes = touched_paths(event)
+    if not changes:
+        return []
+    from periplus.base.filesystem.store_location import worktree_root
+    from periplus.project.agent_hooks.edited_signatures import dependents_lines, glance_at_edit
+
+    project = os.path.dirname(root)
+    try:
+        edit = glance_at_edit(root, event, _names_in(project, paths, folder), worktree_root(project, folder))
+        return told.fresh(dependents_lines(edit)) if edit is not None else []
+    except Exception as error:  # noqa: BLE001 - claims and rules are told all the same
+        _note(_Call(event.name, event.agent, "", is_patient=False), root, _what(error))
+        return []
 
 
 def _glance(root: str, event: HookEvent, folder: str, told: Told) -> tuple[bool, list[str]]:

@@ -93,8 +93,11 @@ class CodeMap:
         workers: int = 0,
         progress: Progress | None = None,
         go_on: Callable[[], None] | None = None,
+        is_hurried: bool = False,
     ) -> None:
-        """``go_on`` starts another process that parses what the budget did not suffice for."""
+        """``go_on`` starts another process that parses what the budget did not suffice for. ``is_hurried`` parses a few files at most, see
+        ``Refresher.refresh``.
+        """
         self.root = root
         self.freshness = Freshness()
         self._index = index
@@ -103,6 +106,7 @@ class CodeMap:
         self._workers = workers
         self._progress = progress
         self._go_on = go_on
+        self._is_hurried = is_hurried
         self._database = Database(index)
         self._refresher = Refresher(self._database, root, environment)
         self._view: CodeView | None = None
@@ -135,7 +139,9 @@ class CodeMap:
         return self._view or self.view()
 
     def _refresh(self) -> None:
-        self.freshness = self._refresher.refresh(self._budget_s, workers=self._workers, progress=self._progress)
+        self.freshness = self._refresher.refresh(
+            self._budget_s, workers=self._workers, progress=self._progress, is_hurried=self._is_hurried
+        )
         if self.freshness.waiting and self._go_on is not None:
             self._go_on()
 

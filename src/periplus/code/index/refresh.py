@@ -63,13 +63,22 @@ class Refresher:
         self._blobs = BlobRows(database)
         self.view = ViewRows(database, root)
 
-    def refresh(self, budget_s: float, *, workers: int = 0, progress: Progress | None = None) -> Freshness:
-        """Bring the view up to date, for at most about ``budget_s`` seconds."""
+    def refresh(
+        self, budget_s: float, *, workers: int = 0, progress: Progress | None = None, is_hurried: bool = False
+    ) -> Freshness:
+        """Bring the view up to date, for at most about ``budget_s`` seconds. ``is_hurried`` leaves it as it is where that takes more than a
+        look and the parsing of a few files: no process is started for it.
+        """
         deadline = time.monotonic() + budget_s
         view = self.view
         view.load()
         try:
-            listing = list_files(self._root, self._environment, view.indexes, seconds_max=max(LISTING_S_MIN, budget_s))
+            listing = list_files(
+                self._root,
+                self._environment,
+                view.indexes,
+                seconds_max=budget_s if is_hurried else max(LISTING_S_MIN, budget_s),
+            )
         except EnvironmentFailure as error:
             if view.id < 0:
                 raise
@@ -79,6 +88,8 @@ class Refresher:
         waiting = view.waiting_count() if view.id >= 0 else 0
         if not changed and not gone and not outdated and not waiting and view.id >= 0:
             return Freshness(why=listing.why)
+        if is_hurried and (view.id < 0 or outdated or len(changed) + waiting > LOCAL_FILES_MAX):
+            return Freshness(max(waiting, len(changed)), changed=len(changed), why=listing.why, is_behind=True)
         lock = Lock(f"{self._database.path}.lock", is_guard=False)
         try:
             with lock.holding(max(0.0, deadline - time.monotonic())):

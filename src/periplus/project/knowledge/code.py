@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["SymbolKnowledge", "code_of", "knowledge_of"]
+__all__ = ["SymbolKnowledge", "code_of", "hurried_map", "knowledge_of"]
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -34,6 +34,14 @@ def code_of(project: ProjectStore) -> CodeMap:
 
         project.opened_code = CodeMap(project.top, Layout(project.root).code, environment=environment())
     return project.opened_code
+
+
+def hurried_map(index: str, top: str) -> CodeMap:
+    """Return the code map of the worktree ``top`` for an answer in a hurry: it parses a few files at most."""
+    from periplus.code.code_map import HOOK_BUDGET_S, CodeMap
+    from periplus.interop.git_history.git_process import environment
+
+    return CodeMap(top, index, environment=environment(), budget_s=HOOK_BUDGET_S, is_hurried=True)
 
 
 def knowledge_of(project: ProjectStore, path: str, name: str) -> SymbolKnowledge:
