@@ -251,3 +251,33 @@ def test_an_edit_of_a_body_loads_no_code_map(shop):
     assert loaded("item.cost * amount", "item.cost") & heavy == set()
     assert "periplus.code.code_map" in loaded(OLD, NEW)
     assert "periplus.project.project" not in loaded(OLD, NEW), "no rule and no claim is about the file"
+
+
+# -- check -------------------------------------------------------------------------------------------------------------
+
+
+def test_check_says_what_depends_on_the_symbols_of_a_file(shop):
+    assert shop.json("check", PRICES).dependents == [], "there is no index"
+    assert not (shop.folder / ".periplus/cache/code.sqlite").exists()
+    shop("code", "status")
+    (one,) = shop.json("check", PRICES, "README.md", "src").dependents
+    assert (one.symbol, one.dependents, one.other_packages, one.tests) == (f"{PRICES}:price_of", 4, 1, 1)
+    said = f"{PRICES}:price_of is used by 4, 1 of them in other packages and 1 in tests"
+    assert shop("check", PRICES).lines[0] == said
+    assert shop("check", f"{PRICES}:price_of", cwd=shop.folder).lines[0] == said
+    assert shop("check", "prices.py:price_of", cwd=shop.folder / "src/shop").lines[0] == said
+    assert shop.json("check", f"{PRICES}:Till").dependents == []
+
+
+def test_check_of_a_symbol_looks_at_claims_on_it(shop):
+    bob = {"PERIPLUS_AGENT": "bob"}
+    shop("claim", "take", f"{PRICES}:Till", env=bob)
+    assert shop.json("check", f"{PRICES}:price_of").claims == []
+    (checked,) = shop.json("check", f"{PRICES}:Till.total", code=1).claims
+    assert checked.path == f"{PRICES}:Till.total"
+    assert len(shop.json("check", PRICES, code=1).claims) == 1
+    with Project.open(os.fspath(shop.folder), Writer("ada", "who_0000000000000000", "", 1)) as project:
+        project.remember(Memory("trap", "Costs are in cents", about=(PRICES,)))
+    found = shop.json("check", f"{PRICES}:price_of")
+    assert found.paths == [f"{PRICES}:price_of"]
+    assert [rule.text for rule in found.rules] == ["Costs are in cents"]

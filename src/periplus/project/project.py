@@ -23,6 +23,7 @@ from periplus.project.store import ProjectStore
 
 if TYPE_CHECKING:
     from periplus.code.code_map import CodeMap
+    from periplus.code.queries.dependents import Dependents
     from periplus.interop import SourceFormat
     from periplus.journal import Created, Entity, IndexedRecord
     from periplus.journal.care.doctor import Examination
@@ -156,6 +157,12 @@ class Project(ProjectStore):
         from periplus.project.knowledge.code import knowledge_of
 
         return knowledge_of(self, path, name)
+
+    def most_dependents(self, paths: Sequence[str]) -> tuple[Dependents, ...]:
+        """Return the symbols of files (or FILE:SYMBOL) on which most depends, at most three; see ``periplus.project.knowledge.code``."""
+        from periplus.project.knowledge.code import most_dependents_in
+
+        return most_dependents_in(self, paths)
 
     @property
     def work(self) -> ProjectWork:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CheckOut", "CheckedClaimOut", "ClaimListOut", "ClaimOut", "ClaimTakenOut", "RuleOut"]
+__all__ = ["CheckOut", "CheckedClaimOut", "ClaimListOut", "ClaimOut", "ClaimTakenOut", "DependentsOut", "RuleOut"]
 
 import msgspec
 
@@ -60,9 +60,19 @@ class RuleOut(msgspec.Struct):
     moved_from: str = ""
 
 
+class DependentsOut(msgspec.Struct):
+    """Symbols that name ``symbol``, ``other_packages`` of them in other packages and ``tests`` in tests; ``calls`` where all of them call it."""
+
+    symbol: str
+    dependents: int
+    other_packages: int
+    tests: int
+    calls: bool
+
+
 class CheckOut(msgspec.Struct, tag_field="schema", tag="periplus.check/1"):
     """``blocked``: somebody else has an exclusive claim on one of ``paths``. ``left_out`` counts rules that are not shown.
-    ``outside`` are paths outside of the project.
+    ``outside`` are paths outside of the project. ``dependents`` has at most three symbols, the most used, where the code map is at hand.
     """
 
     paths: list[str]
@@ -71,3 +81,4 @@ class CheckOut(msgspec.Struct, tag_field="schema", tag="periplus.check/1"):
     rules: list[RuleOut]
     left_out: int
     outside: list[str] = []
+    dependents: list[DependentsOut] = []

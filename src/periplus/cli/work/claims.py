@@ -23,7 +23,9 @@ _WAIT_MAX = 86_400
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
     if command == "check":
-        parser.add_argument("paths", nargs="+", metavar="PATH", help="a file or folder of the project (repeatable)")
+        parser.add_argument(
+            "paths", nargs="+", metavar="PATH", help="a file or folder of the project, or FILE:SYMBOL (repeatable)"
+        )
         return
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
     what = "claim paths; refused if somebody else holds them"
@@ -130,16 +132,18 @@ def _release(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _check(face: Face, arguments: argparse.Namespace) -> int:
-    from periplus.cli.work.claim_schemas import CheckedClaimOut, CheckOut
+    from periplus.cli.work.claim_schemas import CheckedClaimOut, CheckOut, DependentsOut
 
     with face.open(in_hurry=True) as project:
         inside, outside = _sorted_out(face, project, arguments.paths)
         found = project.work.check(inside)
         symbols = project.work.claimed_symbols()
         claims = [CheckedClaimOut(one.path, claim_out(project, one.entity, symbols)) for one in found.claims]
+        dependents = project.most_dependents(found.paths)
         now_ms = project.journal.clock.now_ms()
     rules = [_rule_out(one) for one in found.rules]
-    result = CheckOut(list(found.paths), bool(found.blocked), claims, rules, found.left_out, outside)
+    result = CheckOut(list(found.paths), bool(found.blocked), claims, rules, found.left_out, outside,
+                      [DependentsOut(str(one.symbol), one.total, one.elsewhere, one.tests, one.calls) for one in dependents])  # fmt: skip
 
     def lines() -> Iterator[str]:
         paint = face.palette
@@ -155,6 +159,10 @@ def _check(face: Face, arguments: argparse.Namespace) -> int:
                 yield f"  written for {visible(rule.moved_from)}, which moved here; if it still holds: periplus confirm {rule.id}"
         if found.left_out:
             yield f"{found.left_out} more constraints and traps: check fewer paths."
+        if dependents:
+            from periplus.code.queries.dependents import dependents_text
+
+            yield from (f"{visible(str(one.symbol))} is {dependents_text(one)}" for one in dependents)
         if not claims and not rules:
             yield "No claims, constraints or traps for these paths."
         for path in outside:

@@ -21,7 +21,7 @@ from periplus.journal import Entity, Journal, Writer
 from periplus.memory.claim_status import holds, live_claims, scopes_of
 from periplus.memory.coordination.path_glance import names_above, written_scope
 from periplus.memory.entities.types import MEMORY_TYPES
-from periplus.memory.scopes import Scope, literal_scope, overlap
+from periplus.memory.scopes import Scope, escaped, literal_scope, overlap, parse_scope
 
 if TYPE_CHECKING:
     from periplus.memory.code_anchors.anchors import Ground
@@ -60,20 +60,35 @@ class Checked(NamedTuple):
 
 
 def check_paths(
-    journal: Journal, writer: Writer, paths: Sequence[str], folders: frozenset[str] = frozenset(), *, root: str
-) -> Checked:
+    journal: Journal, writer: Writer, paths: Sequence[str], folders: frozenset[str] = frozenset(), *, root: str,
+    files: Mapping[str, str] | None = None,
+) -> Checked:  # fmt: skip
     """Return the claims on ``paths`` and the rules about them. ``paths`` lead from the project's folder and are no
-    globs; those in ``folders`` are folders. ``root`` is the project's folder, in which moved code is searched.
+    globs; those in ``folders`` are folders, and those in ``files`` symbols (FILE:SYMBOL) of the file given there: the
+    claims are those on the symbol, the rules those about its file. ``root`` is the project's folder, in which moved code is searched.
     """
     if len(paths) > PATHS_MAX:
         raise UsageError(f"{len(paths):,} paths; the limit is {PATHS_MAX}", mend="Ask for fewer at once.")
-    scopes = [literal_scope(f"{path}/") if path in folders else literal_scope(path, is_file=True) for path in paths]
+    files = files or {}
+    scopes = [_scope(path, folders, files) for path in paths]
     plain = ["/".join(name for name in scope.paths[0] if isinstance(name, str)) for scope in scopes]
+    named = [path if path in files else name for path, name in zip(paths, plain, strict=True)]
     journal.refresh()
-    claims = _claims_on(journal, writer, list(zip(plain, scopes, strict=True)))
-    files = [path for path, given in zip(plain, paths, strict=True) if given not in folders]
-    rules = _in_order(_rules(journal, plain) + _moved(journal, files, root))
-    return Checked(tuple(plain), tuple(claims), tuple(rules[:_FOUND_MAX]), max(0, len(rules) - _FOUND_MAX))
+    claims = _claims_on(journal, writer, list(zip(named, scopes, strict=True)))
+    plain = list(dict.fromkeys(plain))
+    rules = _in_order(_rules(journal, plain) + _moved(journal, [path for path in plain if path not in folders], root))
+    return Checked(tuple(named), tuple(claims), tuple(rules[:_FOUND_MAX]), max(0, len(rules) - _FOUND_MAX))
+
+
+def _scope(path: str, folders: frozenset[str], files: Mapping[str, str]) -> Scope:
+    if path in folders:
+        return literal_scope(f"{path}/")
+    if path not in files:
+        return literal_scope(path, is_file=True)
+    try:
+        return parse_scope(f"{escaped(files[path])}:{path.removeprefix(files[path])[1:]}")
+    except UsageError:  # what follows the colon is no symbol
+        return literal_scope(files[path], is_file=True)
 
 
 def check_written(journal: Journal, writer: Writer, paths: Sequence[str], *, root: str) -> Checked:

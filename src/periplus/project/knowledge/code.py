@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["SymbolKnowledge", "code_of", "hurried_map", "knowledge_of"]
+__all__ = ["SymbolKnowledge", "code_of", "hurried_map", "knowledge_of", "most_dependents_in"]
 
+import os
+import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.base.errors import UsageError
@@ -11,9 +14,12 @@ from periplus.journal import Layout
 
 if TYPE_CHECKING:
     from periplus.code.code_map import CodeMap
+    from periplus.code.queries.dependents import Dependents
     from periplus.project.store import ProjectStore
 
 _MEMORY_MAX: Final = 20
+_DEPENDENTS_MAX: Final = 3
+_PATHS_MAX: Final = 20
 
 
 class SymbolKnowledge(NamedTuple):
@@ -42,6 +48,37 @@ def hurried_map(index: str, top: str) -> CodeMap:
     from periplus.interop.git_history.git_process import environment
 
     return CodeMap(top, index, environment=environment(), budget_s=HOOK_BUDGET_S, is_hurried=True)
+
+
+def most_dependents_in(project: ProjectStore, paths: Sequence[str]) -> tuple[Dependents, ...]:
+    """Return the symbols that the files (or FILE:SYMBOL) ``paths`` export and on which most depends. None where the code map of the worktree was
+    never made, or is behind by more than a few files.
+    """
+    from periplus.code.index.glance import has_view
+
+    index, top = Layout(project.root).code, project.top
+    asked = [path for path in paths if os.path.isfile(os.path.join(top, path.partition(":")[0]))][:_PATHS_MAX]
+    if not asked or not has_view(index, top):
+        return ()
+    from periplus.code.code_map import HOOK_BUDGET_S
+    from periplus.code.queries.dependents import dependents_of, most_dependents
+    from periplus.code.queries.symbol_lookup import symbols_named
+
+    until = time.monotonic() + HOOK_BUDGET_S
+    found: list[Dependents] = []
+    with hurried_map(index, top) as code_map:
+        view = code_map.view()
+        if code_map.freshness.waiting or code_map.freshness.is_behind:
+            return ()
+        for path in asked:
+            if view.sources.exists(path):
+                found += most_dependents(view, path, _DEPENDENTS_MAX, until)
+            elif ":" in path:
+                found += [
+                    one for symbol in symbols_named(view, path) if (one := dependents_of(view, symbol)) is not None
+                ]
+    found.sort(key=lambda one: (-one.total, one.symbol))
+    return tuple(one for one in found if one.total)[:_DEPENDENTS_MAX]
 
 
 def knowledge_of(project: ProjectStore, path: str, name: str) -> SymbolKnowledge:

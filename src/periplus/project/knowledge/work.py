@@ -121,13 +121,21 @@ class ProjectWork:
         return release(self._journal, self._project.writer, references, force=force, reason=reason, key=key)
 
     def check(self, paths: Sequence[str]) -> Checked:
-        """Return the claims on paths of the project, and the constraints and traps about them."""
+        """Return the claims on paths of the project, or on symbols (FILE:SYMBOL), and the constraints and traps about
+        them.
+        """
         refuse_text(paths=paths)
         from periplus.memory.coordination.path_check import check_paths
 
         top = self.top
         folders = frozenset(path for path in paths if os.path.isdir(os.path.join(top, path)))
-        return check_paths(self._journal, self._project.writer, paths, folders, root=top)
+        files = {
+            path: head
+            for path in paths
+            if (head := path.partition(":")[0]) != path
+            and not os.path.lexists(os.path.join(top, path)) and os.path.isfile(os.path.join(top, head))
+        }  # fmt: skip
+        return check_paths(self._journal, self._project.writer, paths, folders, root=top, files=files)
 
     def check_written(self, paths: Sequence[str]) -> Checked:
         """Return the claims on what a command would write: paths of the project, or shell patterns."""
