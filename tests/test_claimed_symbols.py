@@ -7,6 +7,7 @@ import os
 import pytest
 
 from cli_support import Shell
+from periplus.code import symbols_of
 from periplus.memory.coordination.claimed_symbols import ClaimedSymbols
 from periplus.memory.scopes import parse_scope
 from periplus.project import Project
@@ -63,7 +64,7 @@ def sh(tmp_path):
     ],
 )
 def test_a_scope_knows_the_lines_of_its_symbol(sh, scope, lines):
-    assert ClaimedSymbols(os.fspath(sh.folder)).lines(parse_scope(scope)) == lines
+    assert ClaimedSymbols(os.fspath(sh.folder), symbols_of).lines(parse_scope(scope)) == lines
 
 
 def test_lines_of_a_claim_move_with_its_symbol(sh):

@@ -77,6 +77,7 @@ class Standing(NamedTuple):
 
 # Returns the commit that changed the anchored code; empty where it is not committed yet, None where unknown.
 ChangedIn: TypeAlias = Callable[[Anchor], str | None]
+Parse: TypeAlias = "Callable[[str, bytes], Symbols]"
 
 
 def evidence_of(entity: Entity, value: Mapping[str, JSONValue] | None = None) -> tuple[str, ...]:
@@ -124,9 +125,10 @@ def is_intact(anchor: Anchor, data: bytes) -> bool:
 class _File:
     """A file of the project that was read. Each fact about it is computed once, for many anchors may point into it."""
 
-    def __init__(self, path: str, data: bytes) -> None:
+    def __init__(self, path: str, data: bytes, parse: Parse | None = None) -> None:
         self.path = path
         self.data = data
+        self._parse = parse
 
     @cached_property
     def digest(self) -> str:
@@ -154,6 +156,8 @@ class _File:
 
     @cached_property
     def symbols(self) -> Symbols:
+        if self._parse is not None:
+            return self._parse(self.path, self.data)
         from periplus.code import symbols_of
 
         return symbols_of(self.path, self.data)
@@ -163,12 +167,12 @@ class Ground:
     """The working tree in ``root`` as one question sees it: each file is read once. With an empty ``root`` nothing is
     compared. ``changed_in`` is asked for the commit of at most ``told_max`` stale anchors. Code that no commit of
     this worktree changed may never have been in it: ``others`` are the folders of the other worktrees of the
-    project, where it may stand.
+    project, where it may stand. ``parse`` returns the symbols of a file, as ``symbols_of`` does.
     """
 
     def __init__(
         self, root: str, *, changed_in: ChangedIn | None = None, others: Callable[[], Sequence[str]] | None = None,
-        reach: Reach = QUICK, told_max: int = TOLD_MAX,
+        reach: Reach = QUICK, told_max: int = TOLD_MAX, parse: Parse | None = None,
     ) -> None:  # fmt: skip
         self.root = root
         self._changed_in = changed_in
@@ -180,6 +184,7 @@ class Ground:
         self._listed: list[str] | None = None
         self._standings: dict[tuple[str, str, str], tuple[Standing, ...]] = {}
         self._told_max = told_max
+        self._parse = parse
 
     def standings(self, entity: Entity) -> tuple[Standing, ...]:
         """Return the state of each anchor of the entity."""
@@ -234,7 +239,7 @@ class Ground:
     def _file(self, path: str) -> _File | None:
         if path not in self._read:
             data = read_file(self.root, path)
-            self._read[path] = _File(path, data) if data is not None else None
+            self._read[path] = _File(path, data, self._parse) if data is not None else None
         return self._read[path]
 
     def is_beside(self, entity: Entity) -> bool:

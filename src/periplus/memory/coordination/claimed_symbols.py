@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["ClaimedSymbols"]
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from periplus.memory.scopes import Scope
@@ -20,8 +20,10 @@ _NAMED_TOO_MAX: Final = 8
 class ClaimedSymbols:
     """The symbols of the files of ``root``; a file is parsed once, and only where a scope names a symbol of it."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, parse: Callable[[str, bytes], Symbols]) -> None:
+        """``parse`` returns the symbols of a file, as ``symbols_of`` does."""
         self._root = root
+        self._parse = parse
         self._files: dict[str, Symbols | None] = {}
 
     def lines(self, scope: Scope) -> tuple[int, int] | None:
@@ -53,11 +55,10 @@ class ClaimedSymbols:
         return self._files[path]
 
     def _parsed(self, path: str) -> Symbols | None:
-        from periplus.code import symbols_of
         from periplus.memory.code_anchors.anchors import read_file
 
         data = read_file(self._root, path)
-        symbols = symbols_of(path, data) if data is not None else None
+        symbols = self._parse(path, data) if data is not None else None
         return symbols if symbols is not None and not symbols.why_not else None
 
 

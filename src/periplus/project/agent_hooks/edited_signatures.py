@@ -68,12 +68,11 @@ def dependents_lines(edit: Edit) -> list[str]:
     load_msgspec()
     from periplus.code.code_map import HOOK_BUDGET_S
     from periplus.code.queries.dependents import changed_heads, dependents_text, in_order
-    from periplus.project.knowledge.code import hurried_map
+    from periplus.project.knowledge.code import fresh_view
 
     until = time.monotonic() + HOOK_BUDGET_S
-    with hurried_map(edit.database, edit.top) as code_map:
-        view = code_map.view()
-        if code_map.freshness.waiting or code_map.freshness.is_behind:
+    with fresh_view(edit.database, edit.top) as view:
+        if view is None:
             return []
         found = in_order(view, changed_heads(view, edit.path, edit.before, edit.after), until)
     return [f"{one.symbol} is {dependents_text(one)}: periplus code refs {one.symbol}" for one in found[:_LINES_MAX]]

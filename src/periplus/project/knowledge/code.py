@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-__all__ = ["SymbolKnowledge", "code_of", "hurried_map", "knowledge_of", "most_dependents_in"]
+__all__ = ["SymbolKnowledge", "code_of", "fresh_view", "hurried_map", "knowledge_of", "most_dependents_in", "parse_of"]
 
+import contextlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.base.errors import UsageError
 from periplus.journal import Layout
 
 if TYPE_CHECKING:
+    from periplus.code import Symbols
     from periplus.code.code_map import CodeMap
     from periplus.code.queries.dependents import Dependents
+    from periplus.code.queries.view import CodeView
     from periplus.project.store import ProjectStore
 
 _MEMORY_MAX: Final = 20
@@ -50,26 +53,54 @@ def hurried_map(index: str, top: str) -> CodeMap:
     return CodeMap(top, index, environment=environment(), budget_s=HOOK_BUDGET_S, is_hurried=True)
 
 
+@contextlib.contextmanager
+def fresh_view(index: str, top: str) -> Iterator[CodeView | None]:
+    """Open the view of the worktree ``top`` in a hurry; None where the index at ``index`` has none, or it is behind by more than a few files.
+
+    Nothing is made for the question: an index that nobody asked for is not begun.
+    """
+    from periplus.base.errors import EnvironmentFailure
+    from periplus.code.index.glance import has_view
+
+    if not has_view(index, top):
+        yield None
+        return
+    with hurried_map(index, top) as code_map:
+        try:
+            view: CodeView | None = code_map.view()
+        except EnvironmentFailure:  # git is too slow, or gone
+            view = None
+        yield None if code_map.freshness.waiting or code_map.freshness.is_behind else view
+
+
+def parse_of(project: ProjectStore) -> Callable[[str, bytes], Symbols]:
+    """Return a function that gives the symbols of a file as ``symbols_of`` does: from the index of the code map, where that has the contents."""
+
+    def parse(path: str, data: bytes) -> Symbols:
+        from periplus.code.index.known_symbols import KnownSymbols
+
+        return KnownSymbols(Layout(project.root).code)(path, data)
+
+    return parse
+
+
 def most_dependents_in(project: ProjectStore, paths: Sequence[str]) -> tuple[Dependents, ...]:
     """Return the symbols that the files (or FILE:SYMBOL) ``paths`` export and on which most depends. None where the code map of the worktree was
     never made, or is behind by more than a few files.
     """
-    from periplus.code.index.glance import has_view
-
-    index, top = Layout(project.root).code, project.top
+    top = project.top
     asked = [path for path in paths if os.path.isfile(os.path.join(top, path.partition(":")[0]))][:_PATHS_MAX]
-    if not asked or not has_view(index, top):
+    if not asked:
         return ()
-    from periplus.code.code_map import HOOK_BUDGET_S
-    from periplus.code.queries.dependents import dependents_of, most_dependents
-    from periplus.code.queries.symbol_lookup import symbols_named
-
-    until = time.monotonic() + HOOK_BUDGET_S
     found: list[Dependents] = []
-    with hurried_map(index, top) as code_map:
-        view = code_map.view()
-        if code_map.freshness.waiting or code_map.freshness.is_behind:
+    with fresh_view(Layout(project.root).code, top) as view:
+        if view is None:
             return ()
+        from periplus.code.code_map import HOOK_BUDGET_S
+        from periplus.code.queries.dependents import dependents_of, most_dependents
+        from periplus.code.queries.symbol_lookup import symbols_named
+
+        until = time.monotonic() + HOOK_BUDGET_S
         for path in asked:
             if view.sources.exists(path):
                 found += most_dependents(view, path, _DEPENDENTS_MAX, until)

@@ -9,6 +9,7 @@ __all__ = ["ground_of"]
 from typing import TYPE_CHECKING
 
 from periplus.memory.code_anchors.anchors import QUICK, TOLD_MAX, Ground
+from periplus.project.knowledge.code import parse_of
 
 if TYPE_CHECKING:
     from periplus.memory.code_anchors.anchors import Anchor, Reach
@@ -37,4 +38,11 @@ def ground_of(
 
         return [folder for folder in project_folders(project.root) if folder != top]
 
-    return Ground(top, changed_in=changed_in if with_commits else None, others=others, reach=reach, told_max=told_max)
+    return Ground(
+        top,
+        changed_in=changed_in if with_commits else None,
+        others=others,
+        reach=reach,
+        told_max=told_max,
+        parse=parse_of(project),
+    )

@@ -95,8 +95,9 @@ class ProjectWork:
     def claimed_symbols(self) -> ClaimedSymbols:
         """Return the symbols that claims name, as they stand in the worktree that is worked in."""
         from periplus.memory.coordination.claimed_symbols import ClaimedSymbols
+        from periplus.project.knowledge.code import parse_of
 
-        return ClaimedSymbols(self.top)
+        return ClaimedSymbols(self.top, parse_of(self._project))
 
     def waiting(self) -> list[Entity]:
         """Return the claims that somebody waits for now, in the order of the queue."""
