@@ -485,7 +485,9 @@ class _Walk(RowCalls):
                 suffix = (ELEMENT if is_element else access.step, *suffix)
             if name is not None and reached is not None:
                 said = self.text(name)
-                links.append(Link(said.removeprefix(access.sigil) if access.sigil else said, name.start_byte, suffix))
+                if access.sigil:
+                    said = said.removeprefix(access.sigil)
+                links.append(Link(said, name.start_byte, suffix))
                 suffix = ()
             is_path = access.is_path
             if reached is None and name is not None and access.is_global:
