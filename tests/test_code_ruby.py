@@ -211,6 +211,21 @@ def test_a_constant_with_leading_colons_is_none_of_the_classes_around():
     }
 
 
+def test_what_includes_a_module_has_its_class_methods_and_not_its_own_functions():
+    found = project(
+        {
+            "lib/job.rb": (
+                "module Job\n  def self.jobs; end\n  def run; end\n  def self.alone; end\n  module ClassMethods\n    def jobs; end\n  end\nend\n"
+            ),
+            "lib/mail_job.rb": "class MailJob\n  include Job\nend\nMailJob.jobs\nMailJob.new.run\nJob.jobs\nMailJob.alone\n",
+        }
+    )
+    assert found.answers("lib/mail_job.rb", 4)["jobs"] == "lib/job.rb:Job.ClassMethods.jobs proven"
+    assert found.answers("lib/mail_job.rb", 5)["run"] == "lib/job.rb:Job.run likely"
+    assert found.answers("lib/mail_job.rb", 6)["jobs"] == "lib/job.rb:Job.jobs proven"
+    assert found.answers("lib/mail_job.rb", 7)["alone"] == "lib/job.rb:Job.alone likely"
+
+
 def test_tests_of_rspec_and_minitest():
     text = (
         'RSpec.describe User do\n  context "when a/b" do\n    let(:one) { 1 }\n    it "works" do\n    end\n    it { is_expected.to be }\n'

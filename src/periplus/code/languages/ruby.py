@@ -86,6 +86,8 @@ def _class(extraction: Extraction, node: tree_sitter.Node) -> None:
     outer, _, said = "".join(extraction.text(name).split()).strip(":").replace("::", ".").rpartition(".")
     last = name.child_by_field_name("name") if name.type == "scope_resolution" else name
     _mark_hidden(extraction, body)
+    if said == "ClassMethods" and node.type == "module" and extraction.is_in_class:
+        extraction.extend(name)  # by convention a module extends with it what includes the module
     bases = superclass.named_children if superclass is not None else ()
     extraction.define(node, last or name, node.type, text=said, outer=outer, body=body, bases=bases)
 

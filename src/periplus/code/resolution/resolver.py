@@ -357,6 +357,8 @@ class Resolver:
                 continue
             seen.add((file.path, index))
             own = self._own_member(file, index, name)
+            if len(seen) > 1 and own.found and rules_of(file.facts.language).is_of_class is not None:
+                own = self._mixed_in(file, index, own)
             if own.found:
                 return own._replace(is_proven=own.is_proven and is_proven)
             for base in self._bases(file, index):
@@ -370,6 +372,17 @@ class Resolver:
             if rules_of(file.facts.language).has_open_types:
                 waiting += self._extending_parts(file, index)
         return EXTERNAL if is_external else UNKNOWN
+
+    def _mixed_in(self, file: KnownFile, index: int, own: Outcome) -> Outcome:
+        """Return the members that a class has from a base: a module's own functions are not among them."""
+        if file.definitions[index].kind != "module":
+            return own
+        found = tuple(
+            one
+            for one in own.found
+            if (other := self.sources.file(one.path)) is not None and other.definitions[one.symbol].kind != "function"
+        )
+        return own._replace(found=found)
 
     def _extending_parts(self, file: KnownFile, index: int) -> list[tuple[KnownFile, int]]:
         """Return the parts of a type in other files that name bases of it."""
