@@ -200,6 +200,19 @@ def test_settings_that_are_none_are_ignored(settings):
     assert found.answers("x.php", 2) == {"C": "d/C.php:C, lib/C.php:C likely"}
 
 
+def test_a_constant_called_like_a_class_does_not_hide_it():
+    found = project(
+        {"a.php": "<?php\ndefine('CLI', 1);\n", "b.php": "<?php\nclass CLI {}\n", "c.php": "<?php\nuse CLI;\n"}
+    )
+    assert found.answers("c.php", 2) == {"CLI": "b.php:CLI proven"}
+    assert (
+        project(
+            {"a.php": "<?php\ndefine('CLI', 1);\n", "b.php": "<?php\nclass CLI {}\n", "c.php": "<?php\nCLI::f();\n"}
+        ).answers("c.php", 2)["CLI"]
+        == "b.php:CLI proven"
+    )
+
+
 def test_a_file_of_several_namespaces_proves_no_name_of_them():
     found = project({"a.php": "<?php\nnamespace A { class C {} }\nnamespace B { class D extends \\A\\C {} }\n"})
     assert found.answers("a.php", 3) == {"C": "external"}

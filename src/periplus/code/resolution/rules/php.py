@@ -106,7 +106,7 @@ def _whole_name(file: KnownFile, name: str) -> str:
     return f"{package}\\{name}" if package else name
 
 
-def _named(lookup: Lookup, file: KnownFile, whole: str, kinds: frozenset[str] | None = None) -> Outcome:
+def _named(lookup: Lookup, file: KnownFile, whole: str, kinds: frozenset[str]) -> Outcome:
     """Return the class, function or constant with the qualified name ``whole``."""
     package, _, name = whole.rpartition("\\")
     places: dict[str, list[Entity]] = {}
@@ -118,7 +118,7 @@ def _named(lookup: Lookup, file: KnownFile, whole: str, kinds: frozenset[str] | 
         is_outer = one.parent < 0 or (
             one.kind == "function" and other.definitions[one.parent].kind in ("function", "method")
         )
-        if is_outer and one.kind in (kinds or _CLASSES | _GLOBAL):
+        if is_outer and one.kind in kinds:
             places.setdefault(path, []).append(Entity(path, index))
     if not places:
         return UNKNOWN
@@ -135,12 +135,12 @@ def _imported(lookup: Lookup, file: KnownFile, one: Import) -> Outcome:
     if not one.name:
         return _included(lookup, file, one.module)
     kind, separator, module = one.module.partition(" ")
-    kinds = (_FUNCTIONS if kind == "function" else _CONSTANTS) if separator else None
+    kinds = (_FUNCTIONS if kind == "function" else _CONSTANTS) if separator else _CLASSES
     whole = "\\".join(part for part in (module if separator else one.module, one.name) if part)
     found = _named(lookup, file, whole, kinds)
     if found.found:
         return found
-    if kinds is None:  # a namespace whose classes are named from it on
+    if not separator:  # a namespace whose classes are named from it on
         for place in _psr4_paths(lookup, whole):
             if place and lookup.sources.in_folder(place):
                 return Outcome((Entity(place, -2),))
@@ -161,9 +161,10 @@ def _free(lookup: Lookup, file: KnownFile, name: str) -> Outcome:
     if name.startswith("$"):
         return _variable(lookup, name[1:])
     whole = _whole_name(file, name)
-    found = _named(lookup, file, whole)
-    if found.found:
-        return found
+    for kinds in (_CLASSES, _GLOBAL):  # a constant may be called like a class
+        found = _named(lookup, file, whole, kinds)
+        if found.found:
+            return found
     if "\\" not in name and file.facts.package:
         found = _named(lookup, file, name, _GLOBAL)
         if found.found:
