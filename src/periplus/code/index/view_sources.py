@@ -15,7 +15,8 @@ from periplus.code.model import decode_facts
 from periplus.code.resolution.sources import KnownFile
 
 DEFINING_MAX: Final = 400
-_FILES_KEPT_MAX: Final = 400
+FACTS_BYTES_KEPT_MAX: Final = 5 << 20  # compressed; decoded they take about twelve times as much
+_NO_FILE_BYTES: Final = 50
 _READ_BYTES_MAX: Final = 1 << 20
 _ENTRY: Final = "SELECT f.path, e.name FROM entry e JOIN folder f ON f.id = e.folder WHERE e.view = ?"
 
@@ -23,24 +24,25 @@ _ENTRY: Final = "SELECT f.path, e.name FROM entry e JOIN folder f ON f.id = e.fo
 class ViewSources:
     """Sources over the index, as of one moment: make a new one after a refresh."""
 
-    def __init__(self, database: Database, view: int, root: str, *, files_kept: int = _FILES_KEPT_MAX) -> None:
+    def __init__(self, database: Database, view: int, root: str, *, bytes_kept: int = FACTS_BYTES_KEPT_MAX) -> None:
         self._database = database
         self._view = view
         self._root = root
-        self._files: OrderedDict[str, KnownFile | None] = OrderedDict()
-        self._files_kept = files_kept
-        self.with_name = lru_cache(4_096)(self._with_name)
-        self.folders_named = lru_cache(4_096)(self._folders_named)
+        self._files: OrderedDict[str, tuple[KnownFile | None, int]] = OrderedDict()
+        self._bytes_left = bytes_kept
+        self.with_name = lru_cache(16_384)(self._with_name)
+        self.folders_named = lru_cache(16_384)(self._folders_named)
         self.in_folder = lru_cache(1_024)(self._in_folder)
-        self.defining = lru_cache(4_096)(self._defining)
+        self.defining = lru_cache(16_384)(self._defining)
         self.in_package = lru_cache(4_096)(self._in_package)
-        self.exists = lru_cache(16_384)(self._exists)
+        self.exists = lru_cache(65_536)(self._exists)
         self.read = lru_cache(64)(self._read)
+        self.mentioning = lru_cache(1_024)(self._mentioning)
 
     def file(self, path: str) -> KnownFile | None:
         if path in self._files:
             self._files.move_to_end(path)
-            return self._files[path]
+            return self._files[path][0]
         folder, _, name = path.rpartition("/")
         row = self._database.execute(
             "SELECT b.facts FROM folder f JOIN entry e ON e.view = f.view AND e.folder = f.id AND e.name = ? JOIN blob b ON b.id = e.blob"
@@ -48,9 +50,11 @@ class ViewSources:
             (stored_path(name), self._view, stored_path(folder)),
         ).fetchone()
         found = KnownFile(path, decode_facts(row[0])) if row is not None and row[0] is not None else None
-        self._files[path] = found
-        if len(self._files) > self._files_kept:
-            self._files.popitem(last=False)
+        size = len(row[0]) if found is not None else _NO_FILE_BYTES
+        self._files[path] = (found, size)
+        self._bytes_left -= size
+        while self._bytes_left < 0 and len(self._files) > 1:
+            self._bytes_left += self._files.popitem(last=False)[1][1]
         return found
 
     def _exists(self, path: str) -> bool:
@@ -83,7 +87,7 @@ class ViewSources:
     def _defining(self, name: str) -> Sequence[tuple[str, int]]:
         rows = self._database.execute(
             "SELECT f.path, e.name, d.number FROM name n JOIN definition d ON d.name = n.id JOIN entry e ON e.blob = d.blob AND e.view = ?"
-            " JOIN folder f ON f.id = e.folder WHERE n.text = ? LIMIT ?",
+            " JOIN folder f ON f.id = e.folder WHERE n.text = ? ORDER BY f.path, e.name, d.number LIMIT ?",
             (self._view, name, DEFINING_MAX),
         )
         return sorted((joined_path(folder, base), number) for folder, base, number in rows)
@@ -92,19 +96,19 @@ class ViewSources:
         rows = self._database.execute(
             "SELECT f.path, e.name, d.number FROM name n JOIN definition d ON d.name = n.id JOIN package p ON p.blob = d.blob AND p.name ="
             " (SELECT id FROM name WHERE text = ?) JOIN entry e ON e.blob = d.blob AND e.view = ? JOIN folder f ON f.id = e.folder"
-            " WHERE n.text = ? LIMIT ?",
+            " WHERE n.text = ? ORDER BY f.path, e.name, d.number LIMIT ?",
             (package, self._view, name, DEFINING_MAX),
         )
         return sorted((joined_path(folder, base), number) for folder, base, number in rows)
 
-    def mentioning(self, name: str) -> Sequence[str]:
+    def _mentioning(self, name: str) -> Sequence[str]:
         """Return the paths of the files that mention or define ``name``."""
-        found = self._paths(
-            "SELECT f.path, e.name FROM name n JOIN mention m ON m.name = n.id JOIN entry e ON e.blob = m.blob AND e.view = ?"
-            " JOIN folder f ON f.id = e.folder WHERE n.text = ?",
-            (self._view, name),
+        return self._paths(
+            "SELECT f.path, e.name FROM entry e JOIN folder f ON f.id = e.folder WHERE e.view = ? AND e.blob IN"
+            " (SELECT blob FROM mention WHERE name = (SELECT id FROM name WHERE text = ?)"
+            " UNION SELECT blob FROM definition WHERE name = (SELECT id FROM name WHERE text = ?))",
+            (self._view, name, name),
         )
-        return sorted({*found, *(path for path, _ in self.defining(name))})
 
     def _read(self, path: str) -> bytes | None:
         if not self.exists(path):

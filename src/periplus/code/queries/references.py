@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["Place", "Use", "places_of", "uses_of"]
+__all__ = ["Place", "Use", "names_of", "places_of", "uses_of"]
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from periplus.code.model import Role, module_stem
+from periplus.code.model import CALL, Role
 from periplus.code.queries.view import CodeView, SymbolId
+from periplus.code.resolution.file_imports import file_imports, import_names
 from periplus.code.resolution.resolver import Grade, Resolution
 from periplus.code.resolution.sources import KnownFile
 
@@ -44,15 +45,20 @@ def places_of(view: CodeView, symbol: SymbolId) -> list[Place]:
     numbers = frozenset(file.qualified.get(symbol.name, ())) if file is not None else frozenset()
     if not numbers:
         return []
-    names, seen = _names(view, symbol), set[str]()
+    own = names_of(view, symbol)
+    names, seen = list(own), set[str]()
     while names and len(seen) < ALIASES_MAX:
         name = names.pop()
+        if name in seen:
+            continue
         seen.add(name)
         for path in view.sources.mentioning(name):
             file = view.file(path)
             if file is None:
                 continue
             for number, grade in _targets(view, file, name, symbol, numbers).items():
+                if grade == "named" and name not in own:
+                    continue  # the name of an alias agrees, not that of the symbol
                 for reference in file.references_by_target.get(number, ()):
                     key = (path, reference.line, view.symbol_at(file, reference.owner), reference.role)
                     if key not in found or _GRADES[grade] < _GRADES[found[key]]:
@@ -62,6 +68,14 @@ def places_of(view: CodeView, symbol: SymbolId) -> list[Place]:
                 for one in file.facts.imports
                 if one.name == name and one.local not in ("", name) and one.is_outer and one.local not in seen
             ]
+            names += [
+                one.name
+                for one in file.facts.attributes
+                if one.target.steps[-1:] != (CALL,)
+                and one.name not in seen
+                and file.facts.final_name(one.target) == name
+            ]
+            names += [shown for shown, local in file.facts.exports.items() if local == name and shown not in seen]
     return [Place(*key, grade) for key, grade in sorted(found.items())]
 
 
@@ -97,27 +111,16 @@ def uses_of(view: CodeView, symbol: SymbolId) -> list[Use]:
 
 def _importers(view: CodeView, path: str) -> list[Place]:
     """Return the places that import the file ``path`` or names of it."""
-    folder, _, base = path.rpartition("/")
-    stem = module_stem(f"./{base}")
-    names = {stem, *({folder.rpartition("/")[2]} if folder else ())}
-    found: dict[tuple[str, int], Grade] = {}
-    for name in sorted(names):
-        for other in view.sources.mentioning(name):
-            file = view.file(other)
-            if file is None or other == path:
-                continue
-            for number, one in enumerate(file.facts.imports):
-                if module_stem(one.module) not in names and one.name not in names:
-                    continue
-                outcomes = (view.resolver.module(file, number), view.resolver.imported(file, number))
-                for outcome in outcomes:
-                    if any(entity.path == path for entity in outcome.found):
-                        found[other, one.line] = "proven" if outcome.is_proven else "likely"
-                        break
-    return [Place(other, line, SymbolId(other), "import", grade) for (other, line), grade in sorted(found.items())]
+    others = {other for name in import_names(path) for other in view.sources.mentioning(name)}
+    return [
+        Place(other, one.line, SymbolId(other), "import", one.grade)
+        for other in sorted(others - {path})
+        if (file := view.file(other)) is not None
+        for one in file_imports(view.resolver, file, path)
+    ]
 
 
-def _names(view: CodeView, symbol: SymbolId) -> list[str]:
+def names_of(view: CodeView, symbol: SymbolId) -> list[str]:
     """Return the names under which other files may name ``symbol``."""
     file = view.file(symbol.path)
     simple = symbol.name.rpartition(".")[2]

@@ -16,22 +16,24 @@ from __future__ import annotations
 __all__ = ["CANDIDATES_MAX", "Grade", "Resolution", "Resolver"]
 
 from collections.abc import Callable, Sequence
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
 from periplus.code.languages.registry import row_of
 from periplus.code.model import BARE_STEPS, CALL, CALLED, ELEMENT, FIELD, LIST, PERHAPS, Definition, Import, Target
+from periplus.code.resolution.dependencies import RecordedSources, Recorder
+from periplus.code.resolution.memo import Memo
 from periplus.code.resolution.rules.registry import rules_of
 from periplus.code.resolution.rules.table import EXTERNAL, UNKNOWN, Entity, Outcome, Rules
 from periplus.code.resolution.sources import KnownFile, Sources
 
+_Value = TypeVar("_Value")
 Grade: TypeAlias = Literal["proven", "likely", "named"]
 CANDIDATES_MAX: Final = 20
-_DEPTH_MAX: Final = 24
 _BASES_MAX: Final = 200
 _ALIASES_MAX: Final = 4
-_KNOWN_MAX: Final = 100_000
+_NAMES_KEPT_MAX: Final = 100_000
 _TYPES: Final = frozenset(
     {"class", "interface", "enum", "struct", "trait", "record", "type", "union", "annotation", "object", "protocol", "module",
      "namespace", "extension"}
@@ -49,27 +51,38 @@ class Resolution(NamedTuple):
     is_external: bool = False
 
 
-class Resolver:
-    """Resolves targets within one view; what it found is kept as long as the object lives."""
+class _Shape(NamedTuple):
+    """A reference by its form: to a member, to a name that nothing in the file binds, to what is called."""
 
-    def __init__(self, sources: Sources) -> None:
-        self.sources = sources
-        self._known: dict[tuple[str, Target], Outcome] = {}
-        self._imports: dict[tuple[str, int], Outcome] = {}
-        self._members: dict[tuple[Entity, str], Outcome] = {}
-        self._depth = 0
+    is_member: bool
+    is_free: bool
+    is_called: bool
+
+
+class Resolver:
+    """Resolves targets within one view; what it found is kept as long as the object lives. ``recorder`` notes what it depends on."""
+
+    def __init__(self, sources: Sources, recorder: Recorder | None = None) -> None:
+        self.sources: Sources = sources if recorder is None else RecordedSources(sources, recorder)
+        self._plain = sources
+        self._recorder = recorder
+        self._memo = Memo(recorder)
+        self._derived: dict[object, tuple[object, frozenset[int]]] = {}
+        self._names: dict[tuple[str, str, _Shape], Resolution] = {}
 
     def resolve(self, path: str, target: Target) -> Resolution:
-        """Return what ``target``, of the file ``path``, stands for."""
+        """Return what ``target``, of the file ``path``, stands for. A value of a known class does not name the class."""
         file = self.sources.file(path)
         if file is None:
             return Resolution()
         outcome = self._target(file, target)
-        found = tuple(dict.fromkeys(one._replace(is_instance=False) for one in outcome.found))
-        own = tuple(one for one in found if not self._is_extension(one))
-        if own:
-            return Resolution(own, "proven" if outcome.is_proven else "likely")
-        if outcome.is_external or found:  # extensions of what is defined elsewhere
+        if outcome.found:
+            found = tuple(dict.fromkeys(one for one in outcome.found if not one.is_instance))
+            own = tuple(one for one in found if not self._is_extension(one))
+            if own:
+                return Resolution(own, "proven" if outcome.is_proven else "likely")
+            return Resolution(is_external=bool(found))  # extensions of what is defined elsewhere, or a value alone
+        if outcome.is_external:
             return Resolution(is_external=True)
         return self._by_name(file, target)
 
@@ -78,18 +91,23 @@ class Resolver:
         return file is not None and file.definitions[entity.symbol].kind == "extension"
 
     def member(self, entity: Entity, name: str) -> Outcome:
-        key = (entity, name)
-        known = self._members.get(key)
-        if known is None:
-            if self._depth >= _DEPTH_MAX:
-                return UNKNOWN
-            self._members[key] = UNKNOWN  # a circle of imports or bases leads here again
-            self._depth += 1
-            known = self._members[key] = self._member(entity, name)
-            self._depth -= 1
-            if len(self._members) > _KNOWN_MAX:
-                self._members.clear()
-        return known
+        return self._memo.answer((entity, name), self._member, entity, name)
+
+    def derived(self, kind: object, compute: Callable[[Sources], _Value]) -> _Value:
+        """Return what ``compute`` makes of the sources, worked out once for each ``kind``."""
+        recorder = self._recorder
+        if kind not in self._derived:
+            around, asked = recorder.asked if recorder is not None else set(), set[int]()
+            if recorder is not None:
+                recorder.asked = asked
+            made = compute(self.sources)
+            self._derived[kind] = (made, frozenset(asked))
+            if recorder is not None:
+                recorder.asked = around
+        value, keys = self._derived[kind]
+        if recorder is not None:
+            recorder.asked |= keys
+        return value  # type: ignore[return-value] # a kind has one type
 
     def file_of(self, path: str) -> KnownFile | None:
         return self.sources.file(path)
@@ -97,23 +115,19 @@ class Resolver:
     # -- by steps ------------------------------------------------------------------------------------------------------
 
     def _target(self, file: KnownFile, target: Target) -> Outcome:
-        key = (file.path, target)
-        known = self._known.get(key)
-        if known is None:
-            if self._depth >= _DEPTH_MAX:
-                return UNKNOWN
-            self._known[key] = UNKNOWN
-            self._depth += 1
-            known = self._known[key] = self._follow(file, target)
-            self._depth -= 1
-            if len(self._known) > _KNOWN_MAX:
-                self._known.clear()
-        return known
+        return self._memo.answer((file.path, target), self._follow, file, target)
+
+    def _note_name(self, file: KnownFile, index: int) -> None:
+        """Note that what ``index`` is was looked at."""
+        if self._recorder is not None and 0 <= index < len(file.definitions):
+            self._recorder.asked.add(Recorder.name[file.definitions[index].name])
 
     def _follow(self, file: KnownFile, target: Target) -> Outcome:
         steps: Sequence[str] = target.steps
         rules = rules_of(file.facts.language)
         number = target.value if isinstance(target.value, int) else -1
+        if target.root != "i":
+            self._note_name(file, number)
         if target.root == "s":
             at = Outcome(tuple(Entity(file.path, index) for index in _named(file, number)))
         elif target.root == "i":
@@ -238,6 +252,7 @@ class Resolver:
 
     def _type_of(self, file: KnownFile, index: int) -> Outcome:
         """Return the class of a value, or what a function returns."""
+        self._note_name(file, index)
         target = file.facts.types.get(index)
         if target is not None:
             return self._target(file, target)
@@ -248,6 +263,8 @@ class Resolver:
         return UNKNOWN
 
     def _member(self, entity: Entity, name: str) -> Outcome:
+        if self._recorder is not None:
+            self._recorder.asked.add(Recorder.name[name])
         if entity.symbol < 0:
             return self._in_module(entity, name)
         file = self.sources.file(entity.path)
@@ -289,6 +306,8 @@ class Resolver:
         rules = rules_of(file.facts.language) if file is not None else None
         if file is not None:
             local = file.facts.exports.get(name, name)
+            if self._recorder is not None:
+                self._recorder.asked.add(Recorder.name[local])
             own = tuple(Entity(file.path, index) for index in file.outer.get(local, ()))
             is_whole = rules is None or not rules.separates_fields
             if own and is_whole:
@@ -321,17 +340,8 @@ class Resolver:
         return UNKNOWN
 
     def _imported(self, file: KnownFile, index: int) -> Outcome:
-        key = (file.path, index)
-        known = self._imports.get(key)
-        if known is None:
-            if self._depth >= _DEPTH_MAX:
-                return UNKNOWN
-            self._imports[key] = UNKNOWN
-            self._depth += 1
-            one: Import = file.facts.imports[index]
-            known = self._imports[key] = rules_of(file.facts.language).imported(self, file, one)
-            self._depth -= 1
-        return known
+        one: Import = file.facts.imports[index]
+        return self._memo.answer((file.path, index), rules_of(file.facts.language).imported, self, file, one)
 
     def imported(self, file: KnownFile, index: int) -> Outcome:
         """Return what the import ``index`` of ``file`` brings."""
@@ -342,7 +352,8 @@ class Resolver:
         one = file.facts.imports[index]
         if not one.name:
             return self._imported(file, index)
-        return rules_of(file.facts.language).imported(self, file, msgspec.structs.replace(one, name="", local=""))
+        whole = msgspec.structs.replace(one, name="", local="", line=0)
+        return self._memo.answer((file.path, whole), rules_of(file.facts.language).imported, self, file, whole)
 
     # -- classes -------------------------------------------------------------------------------------------------------
 
@@ -356,6 +367,7 @@ class Resolver:
             if (file.path, index) in seen:
                 continue
             seen.add((file.path, index))
+            self._note_name(file, index)
             own = self._own_member(file, index, name)
             if len(seen) > 1 and own.found and rules_of(file.facts.language).is_of_class is not None:
                 own = self._mixed_in(file, index, own)
@@ -466,28 +478,50 @@ class Resolver:
         rules = rules_of(file.facts.language)
         if not name or (target.root == "i" and not target.steps) or (rules.instantiator and name == rules.constructor):
             return Resolution()
-        is_member = target.steps not in BARE_STEPS and target.root != "m"
+        if self._recorder is not None:
+            self._recorder.asked.add(Recorder.defining[name])
+        shape = _Shape(
+            target.steps not in BARE_STEPS and target.root != "m", target.root == "f", target.steps[-1:] == (CALLED,)
+        )
+        if rules.sees is not None:
+            return self._candidates(name, rules, shape, file)
+        key = (name, file.facts.language, shape)
+        known = self._names.get(key)
+        if known is None:
+            if len(self._names) >= _NAMES_KEPT_MAX:
+                self._names.clear()
+            known = self._names[key] = self._candidates(name, rules, shape, None)
+        return known
+
+    def _candidates(self, name: str, rules: Rules, shape: _Shape, seer: KnownFile | None) -> Resolution:
+        """Return the definitions of ``name``, of which only the name agrees. What ``seer`` may see of them depends on their files."""
+        sources = self._plain if seer is None else self.sources
         found: list[Entity] = []
         qualified: set[tuple[str, str]] = set()
-        for path, index in self.sources.defining(name):
-            other = self.sources.file(path)
+        for path, index in self._plain.defining(name):
+            other = sources.file(path)
             if other is None or rules_of(other.facts.language).family != rules.family:
                 continue
             one = other.definitions[index]
-            if is_member and one.parent >= 0 and other.definitions[one.parent].kind == "test":
-                continue
-            if is_member and one.parent < 0 and one.qualified == name and one.kind in _CALLABLE | _TYPES | {"value"}:
+            if shape.is_member and one.parent >= 0 and other.definitions[one.parent].kind == "test":
                 continue
             if (
-                not is_member
-                and target.root == "f"
+                shape.is_member
+                and one.parent < 0
+                and one.qualified == name
+                and one.kind in _CALLABLE | _TYPES | {"value"}
+            ):
+                continue
+            if (
+                not shape.is_member
+                and shape.is_free
                 and one.parent >= 0
                 and (one.kind in _MEMBERS or other.definitions[one.parent].kind in _CALLABLE)
             ):
                 continue
-            if rules.separates_fields and target.steps[-1:] == (CALLED,) and one.kind not in _CALLABLE | _TYPES:
+            if rules.separates_fields and shape.is_called and one.kind not in _CALLABLE | _TYPES:
                 continue
-            if rules.sees is not None and not rules.sees(file, other, one):
+            if rules.sees is not None and seer is not None and not rules.sees(seer, other, one):
                 continue
             found.append(Entity(path, index))
             qualified.add((path, one.qualified))
@@ -495,7 +529,7 @@ class Resolver:
                 break
         if not found:
             return Resolution()
-        is_likely = len(qualified) == 1 and is_member and name not in rules.common_members
+        is_likely = len(qualified) == 1 and shape.is_member and name not in rules.common_members
         return Resolution(tuple(found), "likely" if is_likely else "named")
 
 

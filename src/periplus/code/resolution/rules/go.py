@@ -13,7 +13,6 @@ __all__ = ["RULES"]
 import posixpath
 import re
 from typing import Final, NamedTuple
-from weakref import WeakKeyDictionary
 
 from periplus.code.model import Definition, Import
 from periplus.code.resolution.rules.table import EXTERNAL, UNKNOWN, Entity, Lookup, Outcome, Rules
@@ -55,8 +54,6 @@ class _View:
             for place in sources.with_name("go.mod")[:_MODULES_MAX]
             if (module := _read(sources, place)) is not None
         ]
-        self.packages: dict[str, str] = {}
-        self.folders: dict[tuple[str, str], Outcome] = {}
 
     def around(self, path: str) -> _Module | None:
         """Return the module that holds the file ``path``."""
@@ -64,14 +61,8 @@ class _View:
         return max(held, key=lambda one: len(one.folder), default=None)
 
 
-_VIEWS: Final[WeakKeyDictionary[Sources, _View]] = WeakKeyDictionary()
-
-
 def _view(lookup: Lookup) -> _View:
-    view = _VIEWS.get(lookup.sources)
-    if view is None:
-        view = _VIEWS[lookup.sources] = _View(lookup.sources)
-    return view
+    return lookup.derived("go", _View)
 
 
 def _read(sources: Sources, place: str) -> _Module | None:
@@ -93,9 +84,7 @@ def _folder(lookup: Lookup, path: str, module: str) -> Outcome:
     view = _view(lookup)
     own = view.around(path)
     key = (own.folder if own is not None else f"?{posixpath.dirname(path)}", module)
-    if key not in view.folders:
-        view.folders[key] = _find_folder(lookup, view, own, module)
-    return view.folders[key]
+    return lookup.derived(("go folder", key), lambda _: _find_folder(lookup, view, own, module))
 
 
 def _find_folder(lookup: Lookup, view: _View, own: _Module | None, module: str) -> Outcome:
@@ -130,16 +119,14 @@ def _has_files(lookup: Lookup, folder: str) -> bool:
 
 def _package(lookup: Lookup, folder: str) -> str:
     """Return the name of the package in ``folder``: that of most of its files which are no tests."""
-    view = _view(lookup)
-    known = view.packages.get(folder)
-    if known is None:
-        paths = [path for path in lookup.sources.in_folder(folder) if path.endswith(".go")]
-        plain = [path for path in paths if not path.endswith("_test.go")] or paths
-        names = [
-            file.facts.package for path in plain[:_PACKAGE_FILES_MAX] if (file := lookup.sources.file(path)) is not None
-        ]
-        known = view.packages[folder] = max(names, key=lambda name: (names.count(name), name), default="")
-    return known
+    return lookup.derived(("go package", folder), lambda sources: _package_of(sources, folder))
+
+
+def _package_of(sources: Sources, folder: str) -> str:
+    paths = [path for path in sources.in_folder(folder) if path.endswith(".go")]
+    plain = [path for path in paths if not path.endswith("_test.go")] or paths
+    names = [file.facts.package for path in plain[:_PACKAGE_FILES_MAX] if (file := sources.file(path)) is not None]
+    return max(names, key=lambda name: (names.count(name), name), default="")
 
 
 def _in_package(lookup: Lookup, folder: str, package: str, name: str) -> Outcome:

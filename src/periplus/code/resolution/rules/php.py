@@ -11,7 +11,6 @@ __all__ = ["RULES"]
 
 import posixpath
 from typing import Final
-from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -56,14 +55,10 @@ class _Composer(msgspec.Struct):
 
 
 _DECODER: Final = msgspec.json.Decoder(_Composer)
-_PREFIXES: Final[WeakKeyDictionary[Sources, tuple[tuple[str, str], ...]]] = WeakKeyDictionary()
 
 
 def _prefixes(sources: Sources) -> tuple[tuple[str, str], ...]:
     """Return namespaces with their folders from each composer.json, the longest namespace first."""
-    known = _PREFIXES.get(sources)
-    if known is not None:
-        return known
     found: list[tuple[str, str]] = []
     for path in sources.with_name("composer.json")[:_COMPOSER_FILES_MAX]:
         folder = path.rpartition("/")[0]
@@ -78,13 +73,13 @@ def _prefixes(sources: Sources) -> tuple[tuple[str, str], ...]:
                     if not whole.startswith("."):
                         found.append((prefix.strip("\\"), whole))
     found.sort(key=lambda one: -len(one[0]))
-    return _PREFIXES.setdefault(sources, tuple(found[:_PREFIXES_MAX]))
+    return tuple(found[:_PREFIXES_MAX])
 
 
 def _psr4_paths(lookup: Lookup, name: str) -> list[str]:
     """Return the paths, without ``.php``, that hold the class or namespace ``name``."""
     found = []
-    for prefix, folder in _prefixes(lookup.sources):
+    for prefix, folder in lookup.derived("psr-4", _prefixes):
         if not prefix or name == prefix or name.startswith(f"{prefix}\\"):
             inner = name[len(prefix) :].lstrip("\\").replace("\\", "/")
             found.append("/".join(part for part in (folder, inner) if part))

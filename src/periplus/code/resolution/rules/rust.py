@@ -12,7 +12,6 @@ __all__ = ["RULES"]
 import posixpath
 import tomllib
 from typing import Final, NamedTuple
-from weakref import WeakKeyDictionary
 
 from periplus.code.model import Import
 from periplus.code.resolution.rules.table import EXTERNAL, UNKNOWN, Entity, Lookup, Outcome, Rules
@@ -58,8 +57,6 @@ class _View:
     def __init__(self, sources: Sources) -> None:
         found = [_manifest(sources, path) for path in sources.with_name("Cargo.toml")[:_MANIFESTS_MAX]]
         self.crates = [one for one in found if one is not None]
-        self.roots: dict[str, str] = {}
-        self.parents: dict[str, str | None] = {}
         self.targets = frozenset(path for one in self.crates for path in one.targets)
         self.by_name: dict[str, list[_Crate]] = {}
         for one in self.crates:
@@ -71,14 +68,8 @@ class _View:
         return max(held, key=lambda one: len(one.folder), default=None)
 
 
-_VIEWS: Final[WeakKeyDictionary[Sources, _View]] = WeakKeyDictionary()
-
-
 def _view(lookup: Lookup) -> _View:
-    view = _VIEWS.get(lookup.sources)
-    if view is None:
-        view = _VIEWS[lookup.sources] = _View(lookup.sources)
-    return view
+    return lookup.derived("rust", _View)
 
 
 def _manifest(sources: Sources, path: str) -> _Crate | None:
@@ -139,11 +130,7 @@ def _is_target(path: str) -> bool:
 
 def _parent(lookup: Lookup, path: str) -> str | None:
     """Return the file of the module around that of ``path``; None for a crate."""
-    parents = _view(lookup).parents
-    if path not in parents:
-        parents[path] = None
-        parents[path] = _find_parent(lookup, path)
-    return parents[path]
+    return lookup.derived(("rust parent", path), lambda _: _find_parent(lookup, path))
 
 
 def _find_parent(lookup: Lookup, path: str) -> str | None:
@@ -169,16 +156,16 @@ def _find_parent(lookup: Lookup, path: str) -> str | None:
 
 def _root(lookup: Lookup, path: str) -> str:
     """Return the file of the crate that holds the module ``path``."""
-    roots = _view(lookup).roots
-    if path not in roots:
-        at = path
-        for _ in range(_CLIMBS_MAX):
-            parent = _parent(lookup, at)
-            if parent is None:
-                break
-            at = parent
-        roots[path] = at
-    return roots[path]
+    return lookup.derived(("rust root", path), lambda _: _find_root(lookup, path))
+
+
+def _find_root(lookup: Lookup, path: str) -> str:
+    for _ in range(_CLIMBS_MAX):
+        parent = _parent(lookup, path)
+        if parent is None:
+            break
+        path = parent
+    return path
 
 
 def _file_of(lookup: Lookup, file: KnownFile, index: int) -> Entity | None:

@@ -12,7 +12,6 @@ __all__ = ["RULES"]
 import posixpath
 import re
 from typing import Final, NamedTuple
-from weakref import WeakKeyDictionary
 
 from periplus.code.model import Import
 from periplus.code.resolution.rules.table import EXTERNAL, UNKNOWN, Entity, Lookup, Outcome, Rules
@@ -47,25 +46,19 @@ class _View:
         self.targets = [
             target for path in sources.with_name("Package.swift")[:_MANIFESTS_MAX] for target in _targets(sources, path)
         ]
-        self.modules: dict[str, _Target | None] = {}
+        self._modules: dict[str, _Target | None] = {}  # they follow from the targets alone
 
     def module(self, path: str) -> _Target | None:
         """Return the target that holds the file ``path``; None for none."""
         folder = posixpath.dirname(path)
-        if folder not in self.modules:
+        if folder not in self._modules:
             held = [one for one in self.targets if not one.folder or f"{folder}/".startswith(f"{one.folder}/")]
-            self.modules[folder] = max(held, key=lambda one: len(one.folder), default=None)
-        return self.modules[folder]
-
-
-_VIEWS: Final[WeakKeyDictionary[Sources, _View]] = WeakKeyDictionary()
+            self._modules[folder] = max(held, key=lambda one: len(one.folder), default=None)
+        return self._modules[folder]
 
 
 def _view(lookup: Lookup) -> _View:
-    view = _VIEWS.get(lookup.sources)
-    if view is None:
-        view = _VIEWS[lookup.sources] = _View(lookup.sources)
-    return view
+    return lookup.derived("swift", _View)
 
 
 def _targets(sources: Sources, path: str) -> list[_Target]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 __all__ = ["EXTERNAL", "UNKNOWN", "Entity", "Lookup", "Outcome", "Rules"]
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from periplus.code.model import Definition, Import
 from periplus.code.resolution.sources import KnownFile, Sources
+
+_Value = TypeVar("_Value")
 
 
 class Entity(NamedTuple):
@@ -37,9 +39,12 @@ EXTERNAL: Final = Outcome((), is_external=True)
 
 
 class Lookup(Protocol):
-    """What the resolver offers to the rules."""
+    """What the resolver offers to the rules. They keep nothing of their own: an answer lives as long as the view that it is about."""
 
     sources: Sources
+
+    def derived(self, kind: object, compute: Callable[[Sources], _Value]) -> _Value:
+        """Return what ``compute`` makes of the sources, such as settings of the project; it is worked out once for each ``kind``."""
 
     def member(self, entity: Entity, name: str) -> Outcome:
         """Return what ``name`` means in a file, a folder or a class."""
