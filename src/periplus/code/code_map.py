@@ -9,11 +9,13 @@ from __future__ import annotations
 __all__ = ["CodeMap", "Found", "ImpactAnswer", "Outline", "Shown", "Status", "Symbol"]
 
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from periplus.base.errors import NotFoundError, UsageError
+from periplus.base.errors import EnvironmentFailure, NotFoundError, UsageError
+from periplus.code.graph.update import ensure_graph
 from periplus.code.index.database import Database, discard
 from periplus.code.index.refresh import Freshness, Progress, Refresher
 from periplus.code.queries.changes import touched_symbols
@@ -25,10 +27,14 @@ from periplus.code.queries.symbol_text import Symbol, symbol_of
 from periplus.code.queries.view import CodeView, SymbolId
 
 if TYPE_CHECKING:
+    from periplus.code.exports.graph import Graph
+    from periplus.code.graph.reading import GraphReading
     from periplus.code.queries.symbol_search import SearchHit
 
 HOOK_BUDGET_S: Final = 0.5
 BUDGET_S: Final = 5.0
+GRAPH_S_MAX: Final = 3_600.0
+LAZY_S_MIN: Final = 1.0
 _NEAREST: Final = 5
 
 
@@ -121,16 +127,24 @@ class CodeMap:
     def close(self) -> None:
         self._database.close()
 
-    def view(self) -> CodeView:
-        """Return the view, brought up to date within the budget. Damage of the index has it made anew."""
+    def view(self, *, with_graph: bool = False) -> CodeView:
+        """Return the view, brought up to date within the budget; ``with_graph`` the graph too, which a budget over BUDGET_S includes in any
+        case. Damage of the index has it made anew.
+        """
+        end = time.monotonic() + self._budget_s
+        with_graph = with_graph or self._budget_s > BUDGET_S
         try:
             self._refresh()
+            if with_graph:
+                self._link(end)
         except sqlite3.DatabaseError:
             self._database.close()
             discard(self._index)
             self._database = Database(self._index)
             self._refresher = Refresher(self._database, self.root, self._environment)
             self._refresh()
+            if with_graph:
+                self._link(end)
         self._view = CodeView(self._database, self._refresher.view.id, self.root)
         return self._view
 
@@ -143,6 +157,16 @@ class CodeMap:
             self._budget_s, workers=self._workers, progress=self._progress, is_hurried=self._is_hurried
         )
         if self.freshness.waiting and self._go_on is not None:
+            self._go_on()
+
+    def _link(self, end: float) -> None:
+        """Bring the graph up to date, or have another process do it."""
+        is_linked = not self.freshness.waiting and ensure_graph(
+            self._database, self._refresher.view.id, self.root, end - time.monotonic(),
+            is_patient=self._go_on is None or self._budget_s > BUDGET_S,
+        )  # fmt: skip
+        self.freshness = self.freshness._replace(has_graph=is_linked)
+        if not is_linked and not self.freshness.waiting and self._go_on is not None and self._budget_s <= BUDGET_S:
             self._go_on()
 
     # -- questions -----------------------------------------------------------------------------------------------------
@@ -214,24 +238,50 @@ class CodeMap:
 
     def show(self, typed: str) -> list[Shown]:
         """Return everything about each symbol that ``typed`` names."""
-        view = self.view()
-        return [shown for symbol in self.symbols(typed, view) if (shown := _shown(view, symbol)) is not None]
+        view = self.view(with_graph=True)
+        seconds = max(self._budget_s, LAZY_S_MIN)
+        return [shown for symbol in self.symbols(typed, view) if (shown := _shown(view, symbol, seconds)) is not None]
 
     def impact(self, targets: Iterable[str], *, depth_max: int = 100) -> ImpactAnswer:
         """Return what depends on paths and symbols."""
-        view = self.view()
+        view = self.view(with_graph=True)
         seeds = [symbol for typed in targets for symbol in self.symbols(typed, view)]
         if not seeds:
             raise UsageError(
                 "nothing was named", safe="Nothing was changed.", mend="periplus code impact PATH, SYMBOL or --diff"
             )
-        return _answer(view, seeds, (), depth_max)
+        return _answer(view, seeds, (), depth_max, max(self._budget_s, LAZY_S_MIN))
 
     def impact_of_diff(self, revision: str = "HEAD", *, depth_max: int = 100) -> ImpactAnswer:
         """Return what depends on the symbols in which the worktree differs from ``revision``."""
-        view = self.view()
+        view = self.view(with_graph=True)
         touched = touched_symbols(view, revision, self._environment)
-        return _answer(view, touched.symbols, touched.removed, depth_max)
+        return _answer(view, touched.symbols, touched.removed, depth_max, max(self._budget_s, LAZY_S_MIN))
+
+    def graph(self) -> Graph:
+        """Return all files, symbols and edges for the encoders of `code.exports`. The budget does not count."""
+        from periplus.code.queries.graph_values import whole_graph
+
+        view, graph = self._with_graph()
+        return whole_graph(view, graph)
+
+    def around(self, symbol: SymbolId, depth: int = 2) -> Graph:
+        """Return the part of the graph within ``depth`` edges of ``symbol``. The budget does not count."""
+        from periplus.code.queries.graph_values import graph_around
+
+        view, graph = self._with_graph()
+        return graph_around(view, graph, symbol, depth)
+
+    def _with_graph(self) -> tuple[CodeView, GraphReading]:
+        view = self.view()
+        ensure_graph(self._database, view.id, self.root, GRAPH_S_MAX, is_patient=True)
+        if view.graph is None:
+            raise EnvironmentFailure(
+                "the graph could not be made: another process writes the index",
+                mend="Repeat the command a little later.",
+            )
+        self.freshness = self.freshness._replace(has_graph=True)
+        return view, view.graph
 
     def status(self) -> Status:
         """Return counts of the view."""
@@ -262,25 +312,28 @@ class CodeMap:
         total = sum(files for files, _, _ in languages.values()) + sum(unparsed.values())
         return Status(
             self.root, dict(sorted(languages.items())), total, dict(sorted(unparsed.items())), view.failures(), size,
-            sum(os.path.getsize(path) for ending in ("", "-wal") if os.path.exists(path := self._index + ending)), {},
+            sum(os.path.getsize(path) for ending in ("", "-wal") if os.path.exists(path := self._index + ending)),
+            view.graph.store.counts() if view.graph is not None else {},
         )  # fmt: skip
 
 
-def _shown(view: CodeView, symbol: SymbolId) -> Shown | None:
+def _shown(view: CodeView, symbol: SymbolId, seconds: float) -> Shown | None:
     found = view.definition(symbol)
     if found is None:
         return None
     file, number, one = found
     text = view.text(symbol.path)[one.start_byte : one.end_byte].decode("utf-8", "replace")
-    reached = impact_of(view, [symbol], depth_max=4)
+    reached = impact_of(view, [symbol], depth_max=4, seconds_max=seconds)
     tests = tuple(one.symbol for one in reached.dependents if one.is_test)
     return Shown(
         symbol_of(view, file, number), text, tuple(places_of(view, symbol)), tuple(uses_of(view, symbol)), tests
     )
 
 
-def _answer(view: CodeView, seeds: Sequence[SymbolId], removed: tuple[SymbolId, ...], depth_max: int) -> ImpactAnswer:
-    impact = impact_of(view, [*seeds, *removed], depth_max=depth_max)
+def _answer(
+    view: CodeView, seeds: Sequence[SymbolId], removed: tuple[SymbolId, ...], depth_max: int, seconds: float
+) -> ImpactAnswer:
+    impact = impact_of(view, [*seeds, *removed], depth_max=depth_max, seconds_max=seconds)
     tests = tuple(
         dict.fromkeys(
             [

@@ -10,6 +10,9 @@
 | ``searchable`` | blobs whose symbols are in the search table; it is filled when somebody searches (`code.search`) |
 | ``view`` | a worktree, and the state of its repository when it was last looked at |
 | ``folder``, ``entry`` | the files of a view, their state and their blob |
+| ``touched`` | files of a view that changed since its graph was brought up to date, with whether they were there |
+| ``graph_file`` | files of the graph of a view: symbols, edges, and what the edges depend on (`code.graph`) |
+| ``graph_use`` | files with edges to a node, or (below 0) with references of which only the name is known |
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ CREATE TABLE mention (name INTEGER NOT NULL, blob INTEGER NOT NULL, PRIMARY KEY 
 CREATE TABLE package (name INTEGER NOT NULL, blob INTEGER NOT NULL, PRIMARY KEY (name, blob)) WITHOUT ROWID;
 CREATE TABLE view (
     id INTEGER PRIMARY KEY, root TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, stamp TEXT NOT NULL, generation INTEGER NOT NULL,
-    looked_ms INTEGER NOT NULL, why TEXT NOT NULL
+    looked_ms INTEGER NOT NULL, why TEXT NOT NULL, graph TEXT NOT NULL DEFAULT ''
 );
 CREATE TABLE folder (id INTEGER PRIMARY KEY, view INTEGER NOT NULL, path NOT NULL, base NOT NULL, UNIQUE (view, path));
 CREATE INDEX folder_base ON folder (view, base);
@@ -56,6 +59,17 @@ CREATE INDEX entry_name ON entry (view, name);
 CREATE INDEX entry_blob ON entry (blob, view);
 CREATE INDEX entry_state ON entry (view, state) WHERE state != 'known';
 CREATE INDEX entry_stamp ON entry (view) WHERE stamp IS NOT NULL;
+CREATE TABLE touched (
+    view INTEGER NOT NULL, folder INTEGER NOT NULL, name NOT NULL, existed INTEGER NOT NULL, PRIMARY KEY (view, folder, name)
+) WITHOUT ROWID;
+CREATE TABLE graph_file (
+    id INTEGER PRIMARY KEY, view INTEGER NOT NULL, folder INTEGER NOT NULL, name NOT NULL, blob INTEGER NOT NULL,
+    is_stale INTEGER NOT NULL, symbols BLOB, asked BLOB, edges BLOB, proven INTEGER NOT NULL DEFAULT 0, likely INTEGER NOT NULL DEFAULT 0,
+    named INTEGER NOT NULL DEFAULT 0, external INTEGER NOT NULL DEFAULT 0, unknown INTEGER NOT NULL DEFAULT 0, UNIQUE (view, folder, name)
+);
+CREATE INDEX graph_file_stale ON graph_file (view) WHERE is_stale;
+CREATE INDEX graph_file_blob ON graph_file (blob);
+CREATE TABLE graph_use (target INTEGER NOT NULL, source INTEGER NOT NULL, PRIMARY KEY (target, source)) WITHOUT ROWID;
 """
 
 

@@ -44,6 +44,7 @@ _BLOBS_SPARE: Final = 5_000
 class Freshness(NamedTuple):
     """How far an answer is up to date. ``waiting`` files changed and are not parsed yet; ``parsed`` were, for this answer. ``why`` says what
     the listing of files lacks, if anything; ``is_behind`` where the changes could not even be noted, because another process writes.
+    ``has_graph`` is False where a question about many symbols was answered without the graph, perhaps not in full.
     """
 
     waiting: int = 0
@@ -51,6 +52,7 @@ class Freshness(NamedTuple):
     changed: int = 0
     why: str = ""
     is_behind: bool = False
+    has_graph: bool = True
 
 
 class Refresher:
@@ -240,12 +242,15 @@ class Refresher:
     def _collect(self) -> None:
         """Remove contents that no view has, when they are more than those that one has."""
         total = self._database.execute("SELECT count(*) FROM blob").fetchone()[0]
-        used = self._database.execute("SELECT count(DISTINCT blob) FROM entry WHERE blob IS NOT NULL").fetchone()[0]
+        used = self._database.execute(
+            "SELECT count(*) FROM (SELECT blob FROM entry WHERE blob IS NOT NULL UNION SELECT blob FROM graph_file)"
+        ).fetchone()[0]
         if total <= 2 * used + _BLOBS_SPARE:
             return
         with self._database.write():
             rows = self._database.execute(
-                "SELECT id FROM blob WHERE id NOT IN (SELECT blob FROM entry WHERE blob IS NOT NULL) ORDER BY id LIMIT ?",
+                "SELECT id FROM blob WHERE id NOT IN (SELECT blob FROM entry WHERE blob IS NOT NULL UNION SELECT blob FROM graph_file)"
+                " ORDER BY id LIMIT ?",
                 (total - used,),
             ).fetchall()
             self._blobs.remove(row[0] for row in rows)

@@ -50,16 +50,18 @@ class ViewRows:
         self.generation = 0
         self.looked_ms = 0
         self.why = ""
+        self._has_graph = False
         self._folders: dict[str, int] = {}
         self.load()
 
     def load(self) -> None:
         found = self._database.execute(
-            "SELECT id, stamp, generation, looked_ms, why FROM view WHERE root = ?", (stored_path(self.root),)
+            "SELECT id, stamp, generation, looked_ms, why, graph != '' FROM view WHERE root = ?",
+            (stored_path(self.root),),
         ).fetchone()
         if found is None:
             return
-        self.id, stamp, self.generation, self.looked_ms, self.why = found
+        self.id, stamp, self.generation, self.looked_ms, self.why, self._has_graph = found
         known = msgspec.json.decode(stamp, type=tuple[list[_Index], dict[str, str]])
         self.indexes = tuple(IndexState(*one) for one in known[0])
         self.extractors = known[1]
@@ -147,6 +149,7 @@ class ViewRows:
 
     def put(self, path: str, change: Change, state: str, blob: int | None) -> None:
         folder, _, name = path.rpartition("/")
+        self._touch(path)
         self._database.execute(
             "INSERT OR REPLACE INTO entry (view, folder, name, oid, stamp, state, blob) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (self.id, self._folder(folder), stored_path(name), change.oid or None, change.stamp, state, blob),
@@ -155,6 +158,7 @@ class ViewRows:
     def parsed(self, path: str, state: str, blob: int | None, stamp: str | None) -> None:
         """Note the blob of a file that waited, and the stamp that it had then."""
         folder, _, name = path.rpartition("/")
+        self._touch(path)
         self._database.execute(
             "UPDATE entry SET state = ?, blob = ?, stamp = ? WHERE view = ? AND folder = ? AND name = ? AND state = 'waiting'",
             (state, blob, stamp, self.id, self._folder(folder), stored_path(name)),
@@ -163,6 +167,7 @@ class ViewRows:
     def remove(self, paths: Sequence[str]) -> None:
         for path in paths:
             folder, _, name = path.rpartition("/")
+            self._touch(path)
             self._database.execute(
                 "DELETE FROM entry WHERE view = ? AND folder = ? AND name = ?",
                 (self.id, self._folder(folder), stored_path(name)),
@@ -171,6 +176,12 @@ class ViewRows:
     def reparse(self, languages: Sequence[str]) -> None:
         """Have all files of ``languages`` wait for their parser."""
         for key in languages:
+            if self._has_graph:
+                self._database.execute(
+                    "INSERT OR IGNORE INTO touched SELECT view, folder, name, 1 FROM entry WHERE view = ? AND blob IN"
+                    " (SELECT id FROM blob WHERE language = ?)",
+                    (self.id, key),
+                )
             self._database.execute(
                 "UPDATE entry SET state = 'waiting', blob = NULL WHERE view = ? AND blob IN (SELECT id FROM blob WHERE language = ?)",
                 (self.id, key),
@@ -218,6 +229,18 @@ class ViewRows:
         if key not in self.extractors:
             self.extractors[key] = extractor_version(row)
         return key
+
+    def _touch(self, path: str) -> None:
+        """Note that a file changes, for the graph."""
+        if not self._has_graph:
+            return
+        folder, _, name = path.rpartition("/")
+        key = (self.id, self._folder(folder), stored_path(name))
+        self._database.execute(
+            "INSERT OR IGNORE INTO touched SELECT ?, ?, ?, coalesce(max(state != 'gone'), 0) FROM entry"
+            " WHERE view = ? AND folder = ? AND name = ?",
+            (*key, *key),
+        )
 
     def _folder(self, path: str) -> int:
         known = self._folders.get(path)

@@ -1,18 +1,21 @@
-"""Everything that depends on symbols, directly or through others. Pure but for the questions that it asks of the view."""
+"""Everything that depends on symbols, directly or through others."""
 
 from __future__ import annotations
 
-__all__ = ["DEPENDENTS_MAX", "Dependent", "Impact", "impact_of"]
+__all__ = ["DEPENDENTS_MAX", "Dependent", "Impact", "impact_of", "is_test", "is_test_path"]
 
-from collections import deque
+import time
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
-from periplus.code.queries.references import Place, places_of
+from periplus.code.graph.reading import GraphReading, Node
+from periplus.code.queries.references import names_of, places_of
 from periplus.code.queries.view import CodeView, SymbolId
 from periplus.code.resolution.resolver import Grade
 
 DEPENDENTS_MAX: Final = 2_000
+_BY_NUMBER: Final[tuple[Grade, ...]] = ("proven", "likely", "named")
+_GRADES: Final[dict[Grade, int]] = {grade: number for number, grade in enumerate(_BY_NUMBER)}
 
 
 class Dependent(NamedTuple):
@@ -27,8 +30,8 @@ class Dependent(NamedTuple):
 
 
 class Impact(NamedTuple):
-    """``dependents`` in the order of depth, through proven and likely edges; ``named`` counts the places where only the name agrees.
-    ``is_cut`` where there are more than DEPENDENTS_MAX, or deeper ones than asked for.
+    """``dependents`` in the order of depth, path and line, through proven and likely edges; ``named`` counts the places where only the name
+    agrees. ``is_cut`` where there are more than DEPENDENTS_MAX, deeper ones than asked for, or no time was left.
     """
 
     seeds: tuple[SymbolId, ...]
@@ -37,54 +40,148 @@ class Impact(NamedTuple):
     is_cut: bool
 
 
-def impact_of(view: CodeView, seeds: Iterable[SymbolId], *, depth_max: int = 100) -> Impact:
-    """Return what depends on ``seeds``. For a file its symbols count, and the files that import it."""
+class _Direct(NamedTuple):
+    owner: SymbolId
+    grade: Grade
+    line: int
+
+
+class _Edges(Protocol):
+    """Edges backwards, from the graph or by resolution: both give the same."""
+
+    def expanded(self, seed: SymbolId) -> list[SymbolId]:
+        """Return a file with its symbols, a class with its members: who edits the one edits the other."""
+
+    def direct(self, symbol: SymbolId, *, is_seed: bool) -> tuple[Iterable[_Direct], int]:
+        """Return who names ``symbol``, each owner once, and for a seed the number of places of which only the name agrees."""
+
+    def is_test(self, symbol: SymbolId) -> bool:
+        """Return True for a test."""
+
+
+def impact_of(
+    view: CodeView,
+    seeds: Iterable[SymbolId],
+    *,
+    depth_max: int = 100,
+    seconds_max: float = 60.0,
+    dependents_max: int = DEPENDENTS_MAX,
+) -> Impact:
+    """Return what depends on ``seeds``, from the graph where it is up to date. For a file its symbols count, and the files that import it."""
     given = tuple(dict.fromkeys(seeds))
-    starts = tuple(dict.fromkeys(one for seed in given for one in _expanded(view, seed)))
-    seen: set[SymbolId] = set(starts)
-    waiting = deque((one, 0) for one in starts)
+    deadline = time.monotonic() + seconds_max
+    with view.database.read():
+        graph = view.graph
+        edges: _Edges = _GraphEdges(view, graph) if graph is not None else _ResolvedEdges(view)
+        return _walk(edges, given, depth_max, deadline, dependents_max)
+
+
+def _walk(edges: _Edges, given: tuple[SymbolId, ...], depth_max: int, deadline: float, dependents_max: int) -> Impact:
+    """Walk breadth-first. Each layer is sorted, so that the order does not depend on where the edges come from."""
+    layer = [one._replace(ordinal=0) for seed in given for one in edges.expanded(seed)]
+    seen = set(layer)
     found: list[Dependent] = []
-    named = 0
-    is_cut = False
-    while waiting:
-        symbol, depth = waiting.popleft()
+    named = depth = 0
+    while layer:
         if depth >= depth_max:
-            is_cut = True
-            continue
-        places = places_of(view, symbol)
-        if depth == 0:
-            named += sum(place.grade == "named" for place in places)
-        for place in _best(places):
-            owner = place.owner
-            if owner in seen:
-                continue
-            if len(found) >= DEPENDENTS_MAX:
+            return Impact(given, tuple(found), named, is_cut=True)
+        depth += 1
+        best: dict[SymbolId, tuple[int, SymbolId, int]] = {}
+        for symbol in sorted(set(layer)):
+            if time.monotonic() > deadline:
                 return Impact(given, tuple(found), named, is_cut=True)
-            seen.add(owner)
-            found.append(Dependent(owner, depth + 1, place.grade, symbol, place.line, is_test(view, owner)))
-            if owner.name:
-                waiting.append((owner, depth + 1))
-    return Impact(given, tuple(found), named, is_cut)
+            direct, of_name = edges.direct(symbol, is_seed=depth == 1)
+            named += of_name
+            for owner, grade, line in direct:
+                if owner not in seen:
+                    reached = (_GRADES[grade], symbol, line)
+                    if owner not in best or reached < best[owner]:
+                        best[owner] = reached
+        rows = sorted((owner.path, line, owner, grade, via) for owner, (grade, via, line) in best.items())
+        room = dependents_max - len(found)
+        found += (
+            Dependent(owner, depth, _BY_NUMBER[grade], via, line, edges.is_test(owner))
+            for _, line, owner, grade, via in rows[:room]
+        )
+        if len(rows) > room:
+            return Impact(given, tuple(found), named, is_cut=True)
+        seen.update(best)
+        layer = [owner for owner in best if owner.name]
+    return Impact(given, tuple(found), named, is_cut=False)
 
 
-def _expanded(view: CodeView, seed: SymbolId) -> list[SymbolId]:
-    """Return a file with its symbols, a class with its members: who edits the one edits the other."""
-    file = view.file(seed.path)
-    if file is None:
-        return [seed]
+class _ResolvedEdges:
+    """Edges by resolution of what may name a symbol."""
+
+    def __init__(self, view: CodeView) -> None:
+        self._view = view
+
+    def expanded(self, seed: SymbolId) -> list[SymbolId]:
+        file = self._view.file(seed.path)
+        return _with_inner(seed, file.qualified if file is not None else ())
+
+    def direct(self, symbol: SymbolId, *, is_seed: bool) -> tuple[list[_Direct], int]:
+        best: dict[SymbolId, tuple[int, int]] = {}
+        named = 0
+        for place in places_of(self._view, symbol):
+            if place.grade == "named":
+                named += is_seed
+                continue
+            found = (_GRADES[place.grade], place.line)
+            if place.owner not in best or found < best[place.owner]:
+                best[place.owner] = found
+        return [_Direct(owner, _BY_NUMBER[grade], line) for owner, (grade, line) in best.items()], named
+
+    def is_test(self, symbol: SymbolId) -> bool:
+        return is_test(self._view, symbol)
+
+
+class _GraphEdges:
+    """Edges from the graph."""
+
+    def __init__(self, view: CodeView, graph: GraphReading) -> None:
+        self._view = view
+        self._graph = graph
+        self._symbols: dict[Node, SymbolId] = {}
+        self._nodes: dict[SymbolId, Node | None] = {}
+
+    def expanded(self, seed: SymbolId) -> list[SymbolId]:
+        node = self._graph.find(seed.path, "")
+        return _with_inner(seed, self._graph.symbols_in(node.file) if node is not None else ())
+
+    def direct(self, symbol: SymbolId, *, is_seed: bool) -> tuple[Iterable[_Direct], int]:
+        node = self._node(symbol)
+        if node is None:
+            return [], 0
+        named = 0
+        if is_seed and symbol.name:
+            named = self._graph.named_count(node, frozenset(names_of(self._view, symbol)))
+        return [
+            _Direct(self._symbol(one.owner), _BY_NUMBER[one.grade], one.line) for one in self._graph.direct(node)
+        ], named
+
+    def is_test(self, symbol: SymbolId) -> bool:
+        node = self._node(symbol)
+        flags = self._graph.flags(node) if node is not None else 0
+        return bool(flags & 1) or (bool(flags & 2) and is_test_path(symbol.path))
+
+    def _node(self, symbol: SymbolId) -> Node | None:
+        if symbol not in self._nodes:
+            self._nodes[symbol] = self._graph.find(symbol.path, symbol.name)
+        return self._nodes[symbol]
+
+    def _symbol(self, node: Node) -> SymbolId:
+        known = self._symbols.get(node)
+        if known is None:
+            known = self._symbols[node] = SymbolId(*self._graph.name(node))
+            self._nodes[known] = node
+        return known
+
+
+def _with_inner(seed: SymbolId, names: Iterable[str]) -> list[SymbolId]:
     if not seed.name:
-        return [seed, *(SymbolId(seed.path, name) for name in file.qualified)]
-    return [seed, *(SymbolId(seed.path, name) for name in file.qualified if name.startswith(f"{seed.name}."))]
-
-
-def _best(places: Iterable[Place]) -> list[Place]:
-    """Return one place for each owner, of the best grade, without those of the name alone."""
-    best: dict[SymbolId, Place] = {}
-    for place in places:
-        known = best.get(place.owner)
-        if place.grade != "named" and (known is None or (known.grade, place.grade) == ("likely", "proven")):
-            best[place.owner] = place
-    return list(best.values())
+        return [seed, *(SymbolId(seed.path, name) for name in names)]
+    return [seed, *(SymbolId(seed.path, name) for name in names if name.startswith(f"{seed.name}."))]
 
 
 def is_test(view: CodeView, symbol: SymbolId) -> bool:

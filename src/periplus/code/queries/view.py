@@ -7,6 +7,7 @@ __all__ = ["CodeView", "SymbolId", "symbol_key"]
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from periplus.code.graph.reading import GraphReading
 from periplus.code.index.database import Database, joined_path, stored_path
 from periplus.code.index.file_reader import FileReader
 from periplus.code.index.view_sources import ViewSources
@@ -46,6 +47,12 @@ class CodeView:
         self.sources = ViewSources(database, view, root)
         self._lines: dict[str, list[str]] = {}
         self._texts: dict[str, bytes] = {}
+
+    @cached_property
+    def graph(self) -> GraphReading | None:
+        """Return the graph; None where it is not up to date. It is right for the state of the index in which it is first asked for."""
+        graph = GraphReading(self.database, self.id)
+        return graph if graph.is_current() else None
 
     @cached_property
     def resolver(self) -> Resolver:
