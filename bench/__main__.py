@@ -15,6 +15,7 @@ from typing import Final
 from bench import (
     agent_tape,
     appends,
+    code_files,
     code_search,
     contexts,
     contexts_select,
@@ -52,6 +53,7 @@ PARTS: Final[dict[str, Callable[[Bench], Iterator[Row]]]] = {
     "recall-work": recall_work.measure,
     "recall-words": recall_questions.measure,
     "code-search": code_search.measure,
+    "code-files": code_files.measure,
     "start": start.measure,
     "hooks": hooks.measure,
     "mcp": mcp.measure,

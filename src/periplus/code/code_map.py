@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from periplus.code.exports.graph import Graph
     from periplus.code.graph.reading import GraphReading
     from periplus.code.queries.symbol_search import SearchHit
+    from periplus.code.ranking.repository_map import RepositoryMap
 
 HOOK_BUDGET_S: Final = 0.5
 BUDGET_S: Final = 5.0
@@ -257,6 +258,16 @@ class CodeMap:
         view = self.view(with_graph=True)
         touched = touched_symbols(view, revision, self._environment)
         return _answer(view, touched.symbols, touched.removed, depth_max, max(self._budget_s, LAZY_S_MIN))
+
+    def map(
+        self, task: str = "", budget_tokens: int = 4_000, seeds: Mapping[str, float] | None = None
+    ) -> RepositoryMap:
+        """Return the repository for ``task`` in a number of tokens. ``seeds`` are files with weights that the caller knows of: open ones,
+        recent work, what memory names.
+        """
+        from periplus.code.ranking.repository_map import repository_map
+
+        return repository_map(self.view(with_graph=True), task, budget_tokens, seeds)
 
     def graph(self) -> Graph:
         """Return all files, symbols and edges for the encoders of `code.exports`. The budget does not count."""

@@ -14,15 +14,18 @@ __all__ = [
     "FileSymbols",
     "asked_keys",
     "decode_edges",
+    "decode_links",
     "decode_symbols",
     "encode_asked",
     "encode_edges",
+    "encode_links",
     "encode_symbols",
     "node",
 ]
 
 import zlib
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
@@ -108,6 +111,18 @@ def decode_edges(data: bytes) -> list[Edge]:
             numbers[4 * count :], strict=True,
         )
     ]  # fmt: skip
+
+
+def encode_links(edges: Iterable[Edge], own: int) -> bytes:
+    """Return how often ``edges`` lead to each other file than ``own``, as bytes."""
+    counts = Counter(edge.file for edge in edges if edge.file not in (own, NAMED_FILE))
+    return _ENCODER.encode([number for pair in sorted(counts.items()) for number in pair])
+
+
+def decode_links(data: bytes | None) -> list[tuple[int, int]]:
+    """Return files and numbers of edges."""
+    numbers = _NUMBERS.decode(data) if data else []
+    return list(zip(numbers[::2], numbers[1::2], strict=True))
 
 
 def encode_asked(keys: Iterable[int]) -> bytes:

@@ -15,6 +15,7 @@ from periplus.code.graph.encoding import (
     decode_edges,
     decode_symbols,
     encode_edges,
+    encode_links,
     encode_symbols,
     node,
 )
@@ -111,6 +112,24 @@ class GraphStore:
         )
         return sorted(((number, joined_path(folder, name)) for number, folder, name in rows), key=lambda one: one[1])
 
+    def links(self) -> list[tuple[int, str, bytes | None]]:
+        """Return number, path and links of all files, in the order of paths."""
+        rows = self.database.execute(
+            "SELECT g.id, f.path, g.name, g.links FROM graph_file g JOIN folder f ON f.id = g.folder WHERE g.view = ?",
+            (self.view,),
+        )
+        return sorted(
+            ((number, joined_path(folder, name), data) for number, folder, name, data in rows), key=lambda one: one[1]
+        )
+
+    def user_counts(self, number: int) -> dict[int, int]:
+        """Return for the symbols of a file the number of other files that name them."""
+        rows = self.database.execute(
+            "SELECT target, count(*) FROM graph_use WHERE target >= ? AND target < ? GROUP BY target",
+            (node(number, 0), node(number + 1, 0)),
+        )
+        return {target - node(number, 0): count for target, count in rows}
+
     def counts(self) -> dict[str, int]:
         """Return the number of places with an edge, by grade; those that name nothing of the project are apart."""
         sums = ", ".join(f"coalesce(sum({name}), 0)" for name in COUNTS)
@@ -206,9 +225,16 @@ class GraphStore:
         """Write what was resolved for a file."""
         self._replace_uses(number, self._targets(number, self.edges(number)), self._targets(number, edges))
         self.database.execute(
-            "UPDATE graph_file SET is_stale = 0, symbols = ?, edges = ?, asked = ?, proven = ?, likely = ?, named = ?, external = ?,"
+            "UPDATE graph_file SET is_stale = 0, symbols = ?, edges = ?, asked = ?, links = ?, proven = ?, likely = ?, named = ?, external = ?,"
             " unknown = ? WHERE id = ?",
-            (encode_symbols(symbols), encode_edges(edges), asked, *(counts.get(name, 0) for name in COUNTS), number),
+            (
+                encode_symbols(symbols),
+                encode_edges(edges),
+                asked,
+                encode_links(edges, number),
+                *(counts.get(name, 0) for name in COUNTS),
+                number,
+            ),
         )
 
     def _replace_uses(self, source: int, old: set[int], new: set[int]) -> None:

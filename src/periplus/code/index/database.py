@@ -64,7 +64,7 @@ CREATE TABLE touched (
 ) WITHOUT ROWID;
 CREATE TABLE graph_file (
     id INTEGER PRIMARY KEY, view INTEGER NOT NULL, folder INTEGER NOT NULL, name NOT NULL, blob INTEGER NOT NULL,
-    is_stale INTEGER NOT NULL, symbols BLOB, asked BLOB, edges BLOB, proven INTEGER NOT NULL DEFAULT 0, likely INTEGER NOT NULL DEFAULT 0,
+    is_stale INTEGER NOT NULL, symbols BLOB, asked BLOB, edges BLOB, links BLOB, proven INTEGER NOT NULL DEFAULT 0, likely INTEGER NOT NULL DEFAULT 0,
     named INTEGER NOT NULL DEFAULT 0, external INTEGER NOT NULL DEFAULT 0, unknown INTEGER NOT NULL DEFAULT 0, UNIQUE (view, folder, name)
 );
 CREATE INDEX graph_file_stale ON graph_file (view) WHERE is_stale;
