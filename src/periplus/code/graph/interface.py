@@ -54,7 +54,7 @@ def _parts(file: KnownFile) -> _Parts:
         )  # fmt: skip
     for attribute in facts.attributes:
         owner = definitions[attribute.owner].qualified if 0 <= attribute.owner < len(definitions) else ""
-        found[attribute.name].append(("attribute", owner, _plain(file, attribute.target)))
+        found[attribute.name.lstrip("@")].append(("attribute", owner, _plain(file, attribute.target)))
     for brought in facts.imports:
         if brought.local:
             found[brought.local].append(("import", brought.module, brought.name, brought.is_outer, brought.is_reexport))
