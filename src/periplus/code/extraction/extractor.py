@@ -20,20 +20,19 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from periplus.code.extraction.assembly import Findings, assemble
 from periplus.code.extraction.grammar import Grammar
 from periplus.code.extraction.nodes import child_at, descend, last_line, lead_byte
-from periplus.code.extraction.parts import Draft, Link, Spine, Wrapped
+from periplus.code.extraction.parts import Draft, Link, Spine, Wrapped, nested_links
 from periplus.code.extraction.row_calls import INSIDE_MAX, RowCalls
 from periplus.code.extraction.scopes import Chain, Scope, dotted
+from periplus.code.extraction.shapes import DEPTH_MAX, SYMBOLS_MAX, Shaping
 from periplus.code.languages.table import Bind, Naming
 from periplus.code.model import CALL, CALLED, ELEMENT, LIST, ROLES, Facts, Import, Role
 
 if TYPE_CHECKING:
     import tree_sitter
 
-SYMBOLS_MAX: Final = 50_000
 REFERENCES_MAX: Final = 400_000
 PARSE_S_MAX: Final = 3.0
 _NAME_BYTES_MAX: Final = 300
-_DEPTH_MAX: Final = 100
 _STEPS_MAX: Final = 12
 _NODES_PER_LOOK: Final = 8_192
 _GAP_BYTES_MAX: Final = 4_096
@@ -50,14 +49,20 @@ class TookTooLong(Exception):  # noqa: N818 - an event between two functions, no
     """The limit of time or nodes is reached."""
 
 
-def extract(grammar: Grammar, root: tree_sitter.Node, data: bytes, deadline: float) -> Facts:
-    """Return the facts of the file ``data`` with the syntax tree ``root``. Raises TookTooLong after ``deadline`` (monotonic)."""
+def extract(
+    grammar: Grammar, root: tree_sitter.Node, data: bytes, deadline: float, blanked: Sequence[tuple[int, str]] = ()
+) -> Facts:
+    """Return the facts of the file ``data`` with the syntax tree ``root``; ``blanked`` are names that refer and are not in it. Raises
+    TookTooLong after ``deadline`` (monotonic).
+    """
     walk = _Walk(grammar, data, deadline)
     walk.run(root)
+    for byte, name in blanked:
+        walk.refer_at(byte, name)
     return walk.facts(has_errors=root.has_error)
 
 
-class _Walk(RowCalls):
+class _Walk(Shaping, RowCalls):
     """One walk over a tree; the methods without an underscore are what the functions of rows call (`languages.table.Extraction`)."""
 
     def __init__(self, grammar: Grammar, data: bytes, deadline: float) -> None:
@@ -194,7 +199,7 @@ class _Walk(RowCalls):
         self, node: tree_sitter.Node, naming: Naming, whole: tree_sitter.Node | None, first: tree_sitter.Node | None
     ) -> None:
         scope = self._scope
-        named = None if scope.depth >= _DEPTH_MAX or len(self._drafts) >= SYMBOLS_MAX else self._name_of(node, naming)
+        named = None if scope.depth >= DEPTH_MAX or len(self._drafts) >= SYMBOLS_MAX else self._name_of(node, naming)
         is_function = node.type in self._row.functions
         if named is None:
             if is_function:
@@ -263,7 +268,7 @@ class _Walk(RowCalls):
         if told is not None and (brace := self.data.find(b"{", told.start_byte, told.end_byte)) >= 0:
             draft.body = brace
         self._drafts.append(draft)
-        is_name = kind != "extension" and (kind != "test" or bool(naming.fields))  # a test that a string names
+        is_name = kind not in ("constructor", "extension") and (kind != "test" or bool(naming.fields))  # a test that a string names
         if self._row.has_calls_of_self and kind in _CALLED_OF_SELF and scope.class_owner() >= 0:
             is_name = False
         if scope.is_class and not self._row.has_bare_members:
@@ -484,10 +489,13 @@ class _Walk(RowCalls):
                 is_element = access.is_subscript and self.data[at.named_children[-1].start_byte] == _BRACKET
                 suffix = (ELEMENT if is_element else access.step, *suffix)
             if name is not None and reached is not None:
-                said = self.text(name)
-                if access.sigil:
-                    said = said.removeprefix(access.sigil)
-                links.append(Link(said, name.start_byte, suffix))
+                if name.kind_id in grammar.accesses:
+                    links += nested_links(name, grammar.accesses, self.text, others, suffix)
+                else:
+                    said = self.text(name)
+                    if access.sigil:
+                        said = said.removeprefix(access.sigil)
+                    links.append(Link(said, name.start_byte, suffix))
                 suffix = ()
             is_path = access.is_path
             if reached is None and name is not None and access.is_global:
@@ -526,7 +534,10 @@ class _Walk(RowCalls):
             root = instance.then((self.text(at), *suffix)) if instance is not None else None
         else:
             others.append(at)
-            if kind in grammar.null_ids:
+            if kind in grammar.casts and (written := child_at(at, grammar.casts[kind])) is not None:
+                root = self._type_chain(written)
+                root = root.then(suffix) if root is not None else None
+            elif kind in grammar.null_ids:
                 root = Chain("", (), "n")
             elif kind in grammar.literal_ids:
                 root = Chain("", (), "l")
@@ -657,7 +668,7 @@ class _Walk(RowCalls):
         around = self._scope
         scope = (around.class_scope() if is_member else None) or around
         said = text or self.text(name)
-        if len(self._drafts) < SYMBOLS_MAX and scope.depth < _DEPTH_MAX:
+        if len(self._drafts) < SYMBOLS_MAX and scope.depth < DEPTH_MAX:
             qualified = ".".join(part for part in (scope.prefix, outer, said) if part)
             is_class = kind in _CLASSES or (kind == "module" and self._row.has_calls_of_self)
             inner = Scope(scope, is_function=kind != "module" and not is_class, prefix=qualified)
@@ -693,15 +704,6 @@ class _Walk(RowCalls):
         owner = self._scope.class_owner()
         if owner >= 0:
             self._scope.instance = Chain(owner, (), "s")
-
-    @property
-    def is_in_class(self) -> bool:
-        return self._scope.class_owner() >= 0
-
-    @property
-    def is_class_self(self) -> bool:
-        instance = self._scope.instance
-        return instance is not None and instance.root_kind == "s"
 
     def open(self, node: tree_sitter.Node) -> None:
         self._open(node, node.type in self._row.functions)

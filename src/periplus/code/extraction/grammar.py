@@ -48,6 +48,7 @@ class Grammar:
         self.type_wrappers: dict[int, Place] = self._by_number(row.type_wrappers)
         self.unwraps = self._by_number(row.unwraps)
         self.list_types: dict[int, Place] = self._by_number(row.list_types)
+        self.casts: dict[int, Place] = self._by_number(row.casts)
         self.name_ids = self._ids(row.names)
         self.literal_ids = self._ids(row.literals)
         self.null_ids = self._ids(row.nulls)
@@ -65,6 +66,7 @@ class Grammar:
         return (
             kind in self.name_ids or kind in self.accesses or kind in self.transparent or kind in self.self_ids
             or kind in self.super_ids or kind in self.literal_ids or kind in self.null_ids or kind in self.own_ids
+            or kind in self.casts
         )  # fmt: skip
 
     def parse_part(self, data: bytes, node: tree_sitter.Node) -> tree_sitter.Node | None:

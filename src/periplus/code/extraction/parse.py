@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = ["Parsed", "parse_source"]
 
 import time
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from periplus.code.extraction.extractor import PARSE_S_MAX, TookTooLong, extract
@@ -39,6 +40,11 @@ def parse_source(path: str, data: bytes, *, limit_s: float = PARSE_S_MAX) -> Par
         data.decode()
     except UnicodeDecodeError as error:
         return Parsed(row.name, "not_text", why_not=f"it is not UTF-8 (byte {error.start})")
+    if row.choose is not None:
+        row = row.choose(data)
+    blanked: Sequence[tuple[int, str]] = ()
+    if row.prepare is not None:
+        data, blanked = row.prepare(data)
     deadline = time.monotonic() + limit_s
     late = Parsed(row.name, "failed", why_not=f"parsing it took over {limit_s:g} s")
     try:
@@ -50,7 +56,7 @@ def parse_source(path: str, data: bytes, *, limit_s: float = PARSE_S_MAX) -> Par
                 lambda at, _: data[at : at + _PIECE_BYTES],
                 progress_callback=lambda *_: time.monotonic() > deadline,
             )
-        facts = extract(grammar, tree.root_node, data, deadline)
+        facts = extract(grammar, tree.root_node, data, deadline, blanked)
     except NoParser:
         return Parsed(row.name, "no_parser", why_not=NO_PARSERS)
     except (ValueError, TookTooLong):  # ValueError: the parser's own for having been stopped

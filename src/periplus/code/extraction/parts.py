@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["Draft", "Link", "Spine", "Wrapped", "placed"]
+__all__ = ["Draft", "Link", "Spine", "Wrapped", "nested_links", "placed"]
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from periplus.code.extraction.nodes import child_at
 from periplus.code.extraction.scopes import Chain
+from periplus.code.languages.table import Access
 from periplus.code.model import Definition
 
 if TYPE_CHECKING:
@@ -58,6 +60,31 @@ class Draft:
         self.doc = -1
         self.is_exported = True
         self.is_test = False
+
+
+def nested_links(
+    node: tree_sitter.Node,
+    accesses: Mapping[int, Access],
+    text: Callable[[tree_sitter.Node], str],
+    others: list[tree_sitter.Node],
+    suffix: tuple[str, ...],
+) -> list[Link]:
+    """Return the names of ``node``, the part behind ``a::`` of ``a::b::c`` in grammars that nest to the right, from the last to the first.
+    The other nodes in it are added to ``others``.
+    """
+    found: list[tree_sitter.Node] = []
+    waiting = [node]
+    while waiting:
+        at = waiting.pop()
+        access = accesses.get(at.kind_id)
+        if access is None:
+            found.append(at)
+            continue
+        inside = [child for place in (access.object, access.name) if (child := child_at(at, place)) is not None]
+        waiting += inside
+        keep = {child.id for child in inside}
+        others += [child for child in at.named_children if child.id not in keep]
+    return [Link(text(at), at.start_byte, suffix if number == 0 else ()) for number, at in enumerate(found)]
 
 
 def placed(drafts: Sequence[Draft], starts: Sequence[int]) -> list[Definition]:

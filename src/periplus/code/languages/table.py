@@ -7,7 +7,7 @@ definitions are exported, what a type annotation names.
 
 from __future__ import annotations
 
-__all__ = ["Access", "Bind", "Extraction", "Language", "Local", "Naming", "Place"]
+__all__ = ["Access", "Bind", "Extraction", "Language", "Local", "Naming", "Place", "Shape"]
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
@@ -79,6 +79,27 @@ class Local(NamedTuple):
     value: tree_sitter.Node | None = None
     type: tree_sitter.Node | None = None
     is_element: bool = False
+
+
+class Shape(NamedTuple):
+    """What a function of a row tells of a definition beyond name and kind.
+
+    ``outer`` are the names around it where it stands outside of them (``A::b``): it is a member of what they name. ``whole`` is the node that
+    wraps it. ``type`` and ``value`` are the nodes from which its class (a function's: that of what it returns) is known, ``body`` is where its
+    signature ends; it may stand behind the node. ``is_global`` defines it in the scope of the file, ``is_shared`` in the scope around its
+    parent as well. An ``is_leaf`` has no scope.
+    """
+
+    outer: tuple[str, ...] = ()
+    whole: tree_sitter.Node | None = None
+    type: tree_sitter.Node | None = None
+    value: tree_sitter.Node | None = None
+    body: tree_sitter.Node | None = None
+    is_class: bool = False
+    is_exported: bool | None = None
+    is_global: bool = False
+    is_shared: bool = False
+    is_leaf: bool = False
 
 
 class Extraction(Protocol):
@@ -224,6 +245,25 @@ class Extraction(Protocol):
     def doc(self) -> str:
         """Return the comment above the definition around; empty where there is none."""
 
+    def define_shape(
+        self, node: tree_sitter.Node, name: tree_sitter.Node, kind: str, said: str, shape: Shape = ...
+    ) -> None:
+        """Define ``said``, whose node is ``name``, with exactly this kind; what is visited next stands in it, but for a leaf."""
+
+    def take_next(self, kind: str) -> tree_sitter.Node | None:
+        """Return the node that would be visited next, where it is of this type; it is not visited then."""
+
+    def refer_at(self, byte: int, name: str, *, is_call: bool = False) -> None:
+        """Note a reference to ``name``, which stands at ``byte`` and is no node of its own."""
+
+    @property
+    def kind_around(self) -> str:
+        """Return the kind of the definition around, empty for none."""
+
+    @property
+    def name_around(self) -> str:
+        """Return the name of the definition around, empty for none."""
+
     @property
     def is_in_class(self) -> bool:
         """Return True inside of a class, its functions included."""
@@ -261,7 +301,7 @@ class Language(NamedTuple):
     instance as its bases see it. ``literals`` are values of the language itself: their members are not the project's, nor are ``builtins``;
     ``sigil`` begins the names of variables where they are used (definitions are named without it); with ``hides_globals`` they are local
     to the function that uses them, unless it says otherwise (`Extraction.unbind`); ``nulls`` tell nothing of a class. ``transparent`` nodes
-    stand for one of their children; ``type_wrappers`` likewise where a type is wanted, ``list_types`` are those whose elements have the
+    stand for one of their children, ``casts`` are values of the type in that place; ``type_wrappers`` stand for a child where a type is wanted, ``list_types`` are those whose elements have the
     type at the place; ``unwraps`` finds the type that a generic type stands for, and tells whether that is a list of it. ``identities`` are
     methods that give their receiver, or what it wraps. ``renamed`` gives members the names under which others define them (``new`` calls
     ``initialize``).
@@ -270,7 +310,8 @@ class Language(NamedTuple):
     decorators, annotations and modifiers before the definition, with its doc where there is a ``documented_type``. ``doc`` finds a
     docstring; without it, and where it finds none, the comment directly above is the doc; one of ``lead_words`` may stand between them.
     ``documented_type`` finds in the doc of a definition of a kind the name of its (a function's: returned) type, where the code declares
-    none; dots join its parts.
+    none; dots join its parts. ``choose`` tells the language by the contents where the name of the file does not; ``prepare``
+    blanks what the grammar cannot read, so that all offsets stay, and tells the names that it blanked with their offsets.
     """
 
     name: str
@@ -291,6 +332,7 @@ class Language(NamedTuple):
     binds: Mapping[str, tuple[Bind, ...]] = {}
     accesses: Mapping[str, Access] = {}
     transparent: Mapping[str, Place] = {}
+    casts: Mapping[str, Place] = {}
     enters: Mapping[str, tuple[Place, ...]] = {}
     skips: frozenset[str] = frozenset()
     comments: frozenset[str] = frozenset({"comment"})
@@ -312,6 +354,8 @@ class Language(NamedTuple):
     is_test: Callable[[str, str, str], bool] | None = None
     doc: Callable[[Extraction, tree_sitter.Node], tree_sitter.Node | None] | None = None
     documented_type: Callable[[str, str], str] | None = None
+    choose: Callable[[bytes], Language] | None = None
+    prepare: Callable[[bytes], tuple[bytes, Sequence[tuple[int, str]]]] | None = None
     filenames: tuple[str, ...] = ()
     interpreters: tuple[str, ...] = ()
     lead_words: frozenset[bytes] = frozenset({b""})
