@@ -571,7 +571,7 @@ def test_the_map_of_a_session_knows_what_earlier_work_says(tmp_path):
         assert "web/main.ts" in likely[2]
         assert "named like the task" not in likely[2]
         assert "@periplus/symbols/Cart.total.md" in results[2]
-        assert "function Cart.total" in results[3]
+        assert "method Cart.total" in results[3]
         assert "shop/api/limits.py:6" in results[4]
         system = at.client.requests[0][0][0].content
         assert "@periplus/map/index.md" in system
@@ -594,7 +594,7 @@ def test_a_name_has_a_page_with_its_definitions_and_uses(tmp_path):
     assert "shop/api/limits.py\n  1: from shop.cart import Cart\n  6: def limited(cart: Cart):\n" in uses
     assert uses.index("shop/cart.py") < uses.index("docs/cart.md")
     member = pages.read("@periplus/symbols/Cart.total.md")
-    assert "shop/cart.py:5-6 function Cart.total" in member
+    assert "shop/cart.py:5-6 method Cart.total" in member
     assert "limits.py\n  7: return cart.total() < LIMIT" in member
     assert "docs/cart.md" not in member
     assert pages.read("@periplus/symbols/Cart::total.md") == member

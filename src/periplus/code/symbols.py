@@ -12,12 +12,15 @@ decorators, annotations and attributes, ``export`` before it; not the comments a
 
 from __future__ import annotations
 
-__all__ = ["NO_PARSERS", "SOURCE_BYTES_MAX", "Symbol", "Symbols", "language_of", "symbols_of"]
+__all__ = ["NO_PARSERS", "SOURCE_BYTES_MAX", "Symbol", "Symbols", "language_of", "symbols_in", "symbols_of"]
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from periplus.code.languages.registry import row_of
 from periplus.code.limits import NO_PARSERS, SOURCE_BYTES_MAX
+
+if TYPE_CHECKING:
+    from periplus.code.model import Facts
 
 
 class Symbol(NamedTuple):
@@ -59,8 +62,12 @@ def symbols_of(path: str, data: bytes) -> Symbols:
     parsed = parse_source(path, data)
     if parsed.facts is None:
         return Symbols(parsed.language, why_not=parsed.why_not)
-    found = tuple(
+    return Symbols(parsed.language, symbols_in(parsed.facts), parsed.facts.has_errors)
+
+
+def symbols_in(facts: Facts) -> tuple[Symbol, ...]:
+    """Return the definitions in the facts of a file."""
+    return tuple(
         Symbol(one.qualified, one.kind, one.start_line, one.end_line, one.start_byte, one.end_byte)
-        for one in parsed.facts.definitions()
+        for one in facts.definitions()
     )
-    return Symbols(parsed.language, found, parsed.facts.has_errors)

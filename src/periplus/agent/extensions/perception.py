@@ -4,7 +4,9 @@ from __future__ import annotations
 
 __all__ = ["open_perception"]
 
+import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
 from periplus.agent.contracts import Stop
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from periplus.agent.extensions.contract import ExtensionContext
     from periplus.agent.tape.state import TapeState
     from periplus.agent.tools.text_pages.page_source import PageSource
+    from periplus.code.queries.view import CodeView
 
 _SHARE: Final = 8  # instructions take at most this fraction (1/n) of the tape's budget
 _TOKEN_CHARACTERS: Final = 4
@@ -46,8 +49,8 @@ def open_perception(context: ExtensionContext) -> Extension:
     folder = Confined(context.root)
     seen = _Perception(context, folder)
     pages: dict[str, PageSource] = {
-        "map": MapPages(context.root, seen.task, unread=seen.unread),
-        "symbols": SymbolPages(context.root, unread=seen.unread),
+        "map": MapPages(context.root, seen.task, unread=seen.unread, code=seen.code),
+        "symbols": SymbolPages(context.root, unread=seen.unread, code=seen.code),
     }
     return Extension(hooks=[seen.hook], facts=seen.facts, prompt=_PROMPT, pages=pages, close=folder.close)
 
@@ -93,6 +96,12 @@ class _Perception:
             return {}  # a path unknown to memory, or a busy store: file names have to do
         best = max((one.score for one in files), default=0)
         return {one.path: (one.score / best, "; ".join(one.why[:2])) for one in files} if best > 0 else {}
+
+    def code(self) -> AbstractContextManager[CodeView | None]:
+        """Open the code map of the folder that is worked in, or None where it is not at hand."""
+        from periplus.project.knowledge.code import fresh_view
+
+        return fresh_view(self._context.project.journal.layout.code, os.path.realpath(self._context.root))
 
     def unread(self, path: str) -> bool:
         return self._context.session.host.work.unread(path)

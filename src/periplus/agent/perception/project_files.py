@@ -116,6 +116,12 @@ def look_at(
     return tree
 
 
+def is_kept_back(path: str, unread: Callable[[str], bool]) -> bool:
+    """Return True for a hidden file, such as one of settings and secrets, and for one that ``unread`` keeps back, itself or a folder around it."""
+    names = path.split("/")
+    return names[-1].startswith(".") or any(unread("/".join(names[:end])) for end in range(1, len(names) + 1))
+
+
 def _count(counts: dict[str, int], path: str, top: str) -> None:
     while path != top:
         path = path.rpartition("/")[0]

@@ -14,15 +14,20 @@ import posixpath
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Final
 
 from periplus.agent.perception.file_ranking import Ranked, Task, ranked
+from periplus.agent.perception.graded_uses import CodeAtHand
 from periplus.agent.perception.project_files import Bounds, Tree, look_at
 from periplus.agent.tape.fence import left_out, one_line
 from periplus.agent.tools.text_pages.page_source import Page, PageMatch, search_pages
 from periplus.base.errors import NotFoundError, PeriplusError
 from periplus.base.filesystem.confined_folder import Confined, judge_path
 from periplus.base.text.token_estimate import estimate_tokens
+
+if TYPE_CHECKING:
+    from periplus.code import Symbol
 
 MAP_ROOT: Final = "@periplus/map/"
 TOKENS_MAX: Final = 2_400
@@ -44,8 +49,10 @@ class MapPages:
 
     def __init__(
         self, root: str, task: Callable[[], Task], *, bounds: Bounds | None = None, unread: Callable[[str], bool] = lambda _: False,
-        monotonic_s: Callable[[], float] = time.monotonic,
+        monotonic_s: Callable[[], float] = time.monotonic, code: CodeAtHand = nullcontext,
     ) -> None:  # fmt: skip
+        """``code`` opens the code map of the project, or None where it is not at hand: then files are parsed."""
+        self._code = code
         self._root, self._task, self._bounds, self._monotonic_s = root, task, bounds or Bounds(), monotonic_s
         self._unread = unread
 
@@ -108,17 +115,20 @@ class MapPages:
         writer.rows(rows, len(inner), "folders", lambda _: f"list(path='{MAP_ROOT}')")
 
     def _described(self, rows: Sequence[Ranked]) -> Iterable[str]:
-        """One line for each file: size, definitions, reason for its rank. Only as many files are parsed as are asked for and time allows."""
-        from periplus.code.symbols import language_of
+        """One line for each file: size, definitions, reason for its rank. The code map is asked for them first. Only as many files are parsed
+        as are asked for and time allows.
+        """
+        from periplus.code.symbols import language_of, symbols_in
 
         deadline = self._monotonic_s() + PARSE_SECONDS_MAX
         parsed = 0
-        with Confined(self._root) as held:
+        with Confined(self._root) as held, self._code() as view:
             for row in rows:
                 entry = row.entry
-                what = ""
+                known = view.file(entry.path) if view is not None else None
+                what = _definitions(symbols_in(known.facts)) if known is not None else ""
                 is_in_time = parsed < PARSED_MAX and self._monotonic_s() < deadline
-                if is_in_time and entry.size <= PARSED_BYTES_MAX and language_of(entry.path):
+                if known is None and is_in_time and entry.size <= PARSED_BYTES_MAX and language_of(entry.path):
                     parsed += 1
                     what = _defines(held, entry.path)
                 why = f" [{one_line(row.why, 120)}]" if row.why else ""
@@ -212,13 +222,16 @@ def _kinds(tree: Tree, folder: str) -> dict[str, str]:
 
 
 def _defines(held: Confined, path: str) -> str:
-    """The public definitions of a file, with the names inside each; its constants if it has no others."""
     from periplus.code.symbols import symbols_of
 
     try:
-        found = symbols_of(path, held.read(path)).found
+        return _definitions(symbols_of(path, held.read(path)).found)
     except PeriplusError:
         return ""
+
+
+def _definitions(found: Sequence[Symbol]) -> str:
+    """The public definitions of a file, with the names inside each; its constants if it has no others."""
     public = [one for one in found if one.name.count(".") <= 1 and not one.name.rpartition(".")[2].startswith("_")]
     public = [one for one in public if not one.name.startswith("_")]
     outer = [one for one in public if "." not in one.name]

@@ -1,8 +1,8 @@
 """Definitions and uses of a name, as pages: ``@periplus/symbols/RateLimiter.allow.md``.
 
-Definitions come from the parsers (``periplus.code``), or without one from lines that look like a definition, marked as such. Uses are lines
-that contain the name as a word; text alone cannot tell more. A page is made when it is read; every limit is a number here, and the page
-says what was not looked at.
+Where the code map of the project is at hand, the page is made of it: uses have grades. Otherwise definitions come from the parsers
+(``periplus.code``), or without one from lines that look like a definition, marked as such, and uses are lines that contain the name as a
+word; text alone cannot tell more. A page is made when it is read; every limit is a number here, and the page says what was not looked at.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import posixpath
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from periplus.agent.perception.project_files import Bounds, look_at
+from periplus.agent.perception.graded_uses import DEFINITIONS_MAX, USES_MAX, USES_OF_FILE_MAX, CodeAtHand, graded_page
+from periplus.agent.perception.project_files import Bounds, is_kept_back, look_at
 from periplus.agent.tape.fence import left_out, one_line
 from periplus.agent.tools.text_pages.page_source import Page, PageMatch
 from periplus.base.errors import NotFoundError, PeriplusError
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
     from periplus.code import Symbol
 
 SYMBOLS_ROOT: Final = "@periplus/symbols/"
-DEFINITIONS_MAX: Final = 40
-USES_MAX: Final = 150
-USES_OF_FILE_MAX: Final = 12
 NAMES_MAX: Final = 500
 LINE_CHARACTERS: Final = 160
 _NAME_CHARACTERS_MAX: Final = 200
@@ -83,8 +82,10 @@ class SymbolPages:
 
     def __init__(
         self, root: str, bounds: SearchBounds | None = None, *, unread: Callable[[str], bool] = lambda _: False,
-        monotonic_s: Callable[[], float] = time.monotonic,
+        monotonic_s: Callable[[], float] = time.monotonic, code: CodeAtHand = nullcontext,
     ) -> None:  # fmt: skip
+        """``code`` opens the code map of the project, or None where it is not at hand."""
+        self._code = code
         self._root, self._bounds, self._monotonic_s = root, bounds or SearchBounds(), monotonic_s
         self._unread = unread
 
@@ -112,12 +113,25 @@ class SymbolPages:
             raise NotFoundError(
                 f"no page {handle}: {one_line(name, 60)!r} is not a name", mend=f"As {SYMBOLS_ROOT}Class.method.md"
             )
+        graded = self._graded(name)
+        if graded:
+            return graded
         looked = _Looked()
         page = _PageOf(name)
         for source in self._sources(page.last.encode(), looked):
             page.add(source)
         page.parse(self._monotonic_s() + self._bounds.parse_seconds, self._monotonic_s)
         return page.text(looked)
+
+    def _graded(self, name: str) -> str:
+        """Return the page from the code map; empty where that is not at hand or does not define the name."""
+        until = self._monotonic_s() + self._bounds.seconds
+        with self._code() as view:
+            if view is None:
+                return ""
+            return graded_page(
+                view, name, lambda path: not is_kept_back(path, self._unread), lambda: self._monotonic_s() > until
+            )
 
     def search(self, pattern: str, prefix: str) -> Sequence[PageMatch]:
         """Search the definitions by kind, name and place; the search tool finds uses."""

@@ -10,7 +10,7 @@ __all__ = ["KnownSymbols"]
 import os
 from typing import TYPE_CHECKING, Final
 
-from periplus.code.symbols import Symbol, Symbols, symbols_of
+from periplus.code.symbols import Symbols, symbols_in, symbols_of
 
 if TYPE_CHECKING:
     from periplus.code.model import Facts
@@ -30,11 +30,7 @@ class KnownSymbols:
         facts = self._facts(path, data) if os.path.exists(self._index) else None
         if facts is None:
             return symbols_of(path, data)
-        found = tuple(
-            Symbol(one.qualified, one.kind, one.start_line, one.end_line, one.start_byte, one.end_byte)
-            for one in facts.definitions()
-        )
-        return Symbols(facts.language, found, facts.has_errors)
+        return Symbols(facts.language, symbols_in(facts), facts.has_errors)
 
     def _facts(self, path: str, data: bytes) -> Facts | None:
         import sqlite3
