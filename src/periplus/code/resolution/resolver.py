@@ -15,7 +15,7 @@ from __future__ import annotations
 
 __all__ = ["CANDIDATES_MAX", "Grade", "Resolution", "Resolver"]
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -40,6 +40,7 @@ _TYPES: Final = frozenset(
 )  # fmt: skip
 _MEMBERS: Final = frozenset({"field", "method", "property", "constructor"})
 _CALLS: Final = ((CALL,), (CALLED,))
+_VALUES: Final = frozenset({"value", "field"})
 _CALLABLE: Final = frozenset({"function", "method", "constructor", "test", "route", "macro"})
 
 
@@ -80,6 +81,10 @@ class Resolver:
             found = tuple(dict.fromkeys(one for one in outcome.found if not one.is_instance))
             own = tuple(one for one in found if not self._is_extension(one))
             if own:
+                joined = rules_of(file.facts.language).joined
+                if joined is not None:
+                    more = joined(self, own)
+                    own, outcome = more.found, outcome._replace(is_proven=outcome.is_proven and more.is_proven)
                 return Resolution(own, "proven" if outcome.is_proven else "likely")
             return Resolution(is_external=bool(found))  # extensions of what is defined elsewhere, or a value alone
         if outcome.is_external:
@@ -138,8 +143,7 @@ class Resolver:
             at = self._called(rules.free(self, file, str(target.value)))
             return self._steps(at, steps, is_own=True)
         elif target.root == "t":
-            at = Outcome((Entity(file.path, file.first(number), is_instance=True),))
-            return self._steps(at, steps, is_own=True)
+            return self._steps(self._instance(file, number), steps, is_own=True)
         elif target.root == "u":
             return self._inherited(file, number, steps)
         elif target.root == "m":
@@ -281,6 +285,10 @@ class Resolver:
             if not found.found and one.kind == "module" and rules.submodule is not None:
                 return rules.submodule(self, entity, name)
             if found.found or found.is_external or entity.symbol not in file.facts.types:
+                return found
+        elif one.kind in _VALUES and entity.symbol not in file.facts.types:  # its type may have no name
+            found = self._own_member(file, file.first(entity.symbol), name)
+            if found.found:
                 return found
         value = self._type_of(file, entity.symbol)
         if one.kind in _TYPES:  # an alias of another type
@@ -457,18 +465,59 @@ class Resolver:
         self, file: KnownFile, rules: Rules, index: int, steps: Sequence[str]
     ) -> tuple[Outcome, Sequence[str]]:
         """Return what the first step means as a member of the class around, of the classes around that, or as a free name."""
-        at = index
         is_external = False
-        while at >= 0:
-            outcome = self.member(Entity(file.path, file.first(at), is_instance=True), steps[0])
+        for entity in self._around(file, index):
+            outcome = self.member(entity, steps[0])
             if outcome.found:
-                return outcome, steps[1:]
+                is_class_name = all(self._kind(one) == "constructor" for one in outcome.found)
+                return outcome._replace(
+                    found=(entity._replace(is_instance=False),)
+                ) if is_class_name else outcome, steps[1:]
             is_external = is_external or outcome.is_external
-            at = file.definitions[at].parent
         free = rules.free(self, file, steps[0])
         if free.found or not is_external:
             return free, steps[1:]
         return EXTERNAL, ()
+
+    def _instance(self, file: KnownFile, index: int) -> Outcome:
+        """Return the instance in whose code a target stands: of the class ``index``, or of that whose member ``index`` is outside of it."""
+        one = file.definitions[index]
+        if one.kind in _TYPES:
+            return Outcome((Entity(file.path, file.first(index), is_instance=True),))
+        outer = one.qualified.split(".")[:-1]
+        if one.parent >= 0 and file.definitions[one.parent].qualified == ".".join(outer):
+            return self._instance(file, one.parent)
+        if not outer:
+            return UNKNOWN
+        around = file.definitions[one.parent].qualified.split(".") if one.parent >= 0 else []
+        written = outer[len(around) :]
+        first = Target("m", one.parent, tuple(written)) if around else Target("f", written[0], tuple(written[1:]))
+        found = self._target(file, first)
+        return found._replace(found=tuple(entity._replace(is_instance=True) for entity in found.found))
+
+    def _around(self, file: KnownFile, index: int) -> Iterator[Entity]:
+        """Iterate over the classes and namespaces around the code of the class or member ``index``, from the inside out."""
+        seen: set[Entity] = set()
+        for entity in self._instance(file, index).found if index >= 0 else ():
+            other = self.sources.file(entity.path)
+            at = entity.symbol
+            while other is not None and at >= 0:
+                found = Entity(entity.path, other.first(at), is_instance=True)
+                if found not in seen:
+                    seen.add(found)
+                    yield found
+                at = other.definitions[at].parent
+        outer = file.definitions[index].qualified.split(".")[:-1] if index >= 0 else []
+        while outer:
+            for at in file.qualified.get(".".join(outer), ())[:1]:
+                found = Entity(file.path, at, is_instance=True)
+                if found not in seen and file.definitions[at].kind in _TYPES:
+                    yield found
+            outer.pop()
+
+    def _kind(self, entity: Entity) -> str:
+        file = self.sources.file(entity.path)
+        return file.definitions[entity.symbol].kind if file is not None and entity.symbol >= 0 else ""
 
     # -- by name alone -------------------------------------------------------------------------------------------------
 
