@@ -268,7 +268,9 @@ class _Walk(Shaping, RowCalls):
         if told is not None and (brace := self.data.find(b"{", told.start_byte, told.end_byte)) >= 0:
             draft.body = brace
         self._drafts.append(draft)
-        is_name = kind not in ("constructor", "extension") and (kind != "test" or bool(naming.fields))  # a test that a string names
+        is_name = kind not in ("constructor", "extension") and (
+            kind != "test" or bool(naming.fields)
+        )  # a test that a string names
         if self._row.has_calls_of_self and kind in _CALLED_OF_SELF and scope.class_owner() >= 0:
             is_name = False
         if scope.is_class and not self._row.has_bare_members:

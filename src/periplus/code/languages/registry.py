@@ -24,6 +24,11 @@ _ROWS: Final[dict[str, tuple[str, str]]] = {
     ".rs": ("rust", "RUST"),
     ".swift": ("swift", "SWIFT"),
     **dict.fromkeys((".rb", ".rake", ".gemspec", ".ru", ".rbw", ".podspec", ".jbuilder", ".thor"), ("ruby", "RUBY")),
+    ".c": ("clang", "C"),
+    ".h": ("clang", "HEADER"),
+    **dict.fromkeys(
+        (".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx", ".inl", ".ipp", ".tpp", ".tcc", ".txx"), ("clang", "CPP")
+    ),
     **dict.fromkeys((".php", ".phtml", ".php5", ".php7", ".php8", ".phpt"), ("php", "PHP")),
 }
 # By the whole name of a file, in lower case, where its extension tells nothing.
@@ -49,7 +54,7 @@ _SHEBANG: Final = re.compile(
 )
 _SHEBANG_BYTES_MAX: Final = 200
 LANGUAGE_NAMES: Final = (
-    "bash", "go", "java", "javascript", "php", "python", "ruby", "rust", "swift", "typescript",
+    "bash", "c", "cpp", "go", "java", "javascript", "php", "python", "ruby", "rust", "swift", "typescript",
 )  # fmt: skip
 
 
@@ -67,7 +72,9 @@ def row_of(path: str, head: bytes = b"") -> Language | None:
 
 
 def language_key(row: Language) -> str:
-    """Return the name under which the index keeps the facts of a language; TSX has its own."""
+    """Return the name under which the index keeps the facts of a language; TSX and headers of C have their own."""
+    if row.choose is not None:
+        return f"{row.name}:{row.extensions[0]}"
     return row.name if row.entry in ("language", f"language_{row.name}") else f"{row.name}:{row.entry}"
 
 
