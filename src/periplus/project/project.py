@@ -164,6 +164,12 @@ class Project(ProjectStore):
 
         return most_dependents_in(self, paths)
 
+    def code_seeds(self, task: str) -> dict[str, float]:
+        """Return the files that earlier work connects with ``task``, with weights, for ``code.map``."""
+        from periplus.project.knowledge.code import seeds_of
+
+        return seeds_of(self, task)
+
     @property
     def work(self) -> ProjectWork:
         """Plans, claims, handoffs, mail and sessions; see ``periplus.project.knowledge.work``."""

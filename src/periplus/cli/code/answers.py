@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["calls", "find", "impact", "outline", "refs", "search", "show", "status"]
+__all__ = ["calls", "find", "impact", "outline", "refs", "repository_map", "search", "show", "status"]
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +14,7 @@ from periplus.code.documents.values import (
     calls_out,
     find_out,
     impact_out,
+    map_out,
     outline_out,
     refs_out,
     search_out,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from periplus.code.queries.references import Place, Use
     from periplus.code.queries.symbol_search import SearchHit
     from periplus.code.queries.view import SymbolId
+    from periplus.code.ranking.repository_map import RepositoryMap
     from periplus.project.knowledge.code import SymbolKnowledge
 
 _PLACES_SHOWN: Final = 12
@@ -63,6 +65,25 @@ def search(face: Face, code_map: CodeMap, question: str, found: Sequence[SearchH
             yield f"{counted(result.unsearchable, 'files')} cannot be searched yet: repeat the command, or wait: --wait 600"
 
     return face.emit(result, lines, 0 if hits else 1)
+
+
+def repository_map(face: Face, code_map: CodeMap, task: str, budget: int, found: RepositoryMap) -> int:
+    result = map_out(code_map, task, budget, found)
+
+    def lines() -> Iterator[str]:
+        for line in result.text.splitlines():
+            yield _cut(face, visible(line.expandtabs(4)))
+        if not result.files:
+            yield (
+                "No file fits into the budget."
+                if result.files_total
+                else "No code was found that a parser is installed for."
+            )
+        elif result.files_total > len(result.files):
+            paint = face.palette
+            yield f"{paint.dim}{len(result.files):,} of {counted(result.files_total, 'files')}, {result.tokens:,} tokens{paint.end}"
+
+    return face.emit(result, lines, 0 if result.files else 1)
 
 
 def outline(face: Face, code_map: CodeMap, found: Sequence[Outline]) -> int:

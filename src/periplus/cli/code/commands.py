@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import NotAStoreError, UsageError
+from periplus.cli.code.export import FORMATS
 from periplus.cli.code.opening import open_map, warn_of_freshness
 from periplus.cli.common.face import Face, number
 
@@ -29,6 +30,8 @@ _ACTIONS: Final[dict[str, str]] = {
     "refs": "list the places that name a symbol, by grade: proven, likely, named",
     "calls": "list what a symbol uses",
     "impact": "list what depends on files, symbols or your changes, and the tests to run",
+    "map": "list the files that a task concerns, with the signatures of what matters in them, within a token budget",
+    "export": "write the graph of files and symbols for other tools",
     "search": "search symbols by what they do, in words",
     "status": "show languages, symbols and files that are not parsed",
     "index": "bring the index up to date, however long that takes",
@@ -70,6 +73,20 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
             "--limit", type=number(1), default=30, metavar="N", help="at most N lines (default: 30)"
         )
         made[name].add_argument("--offset", type=number(0), default=0, metavar="N", help="leave out the first N")
+    made["map"].add_argument(
+        "task", nargs="?", default="", metavar="TASK", help="the task, in a sentence (default: the whole repository)"
+    )
+    made["map"].add_argument(
+        "--budget", type=number(1), default=4_000, metavar="TOKENS", help="at most this many tokens (default: 4000)"
+    )
+    made["export"].add_argument("--format", choices=FORMATS, default="json", help="the format (default: json)")
+    made["export"].add_argument("--output", metavar="FILE", help="write this file (default: standard output)")
+    made["export"].add_argument(
+        "--around", default="", metavar="SYMBOL", help="only what lies around this symbol or file"
+    )
+    made["export"].add_argument(
+        "--depth", type=number(1, 16), default=2, metavar="N", help="with --around: at most N edges away (default: 2)"
+    )
     made["index"].add_argument("--quiet", action="store_true", help="print nothing")
 
 
@@ -180,6 +197,26 @@ def _impact(face: Face, code_map: CodeMap, arguments: argparse.Namespace) -> int
     return answers.impact(face, code_map, found, (arguments.offset, arguments.limit))
 
 
+def _map(face: Face, code_map: CodeMap, arguments: argparse.Namespace) -> int:
+    from periplus.cli.code import answers
+
+    seeds: dict[str, float] = {}
+    if arguments.task:
+        try:
+            with face.open(in_hurry=True) as project:
+                seeds = project.code_seeds(arguments.task)
+        except NotAStoreError:
+            pass
+    found = code_map.map(arguments.task, arguments.budget, seeds)
+    return answers.repository_map(face, code_map, arguments.task, arguments.budget, found)
+
+
+def _export(face: Face, code_map: CodeMap, arguments: argparse.Namespace) -> int:
+    from periplus.cli.code.export import export
+
+    return export(face, code_map, arguments, symbol_typed(face, code_map, arguments.around) if arguments.around else "")
+
+
 def _status(face: Face, code_map: CodeMap, arguments: argparse.Namespace) -> int:
     from periplus.cli.code import answers
 
@@ -190,10 +227,10 @@ def _status(face: Face, code_map: CodeMap, arguments: argparse.Namespace) -> int
 def _index(face: Face, code_map: CodeMap, arguments: argparse.Namespace) -> int:
     from periplus.cli.code import answers
 
-    code_map.view()
+    code_map.view(with_graph=True)
     return 0 if arguments.quiet else answers.status(face, code_map, code_map.status())
 
 
 _RUN: Final[dict[str, Callable[[Face, CodeMap, argparse.Namespace], int]]] = {
-    "find": _find, "show": _show, "outline": _outline, "refs": _refs, "calls": _calls, "impact": _impact, "search": _search, "status": _status, "index": _index,
+    "find": _find, "show": _show, "outline": _outline, "refs": _refs, "calls": _calls, "impact": _impact, "map": _map, "export": _export, "search": _search, "status": _status, "index": _index,
 }  # fmt: skip

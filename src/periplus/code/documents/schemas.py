@@ -9,10 +9,13 @@ __all__ = [
     "CommandOut",
     "DependentOut",
     "EdgeOut",
+    "ExportOut",
     "FindOut",
     "FreshnessOut",
     "ImpactOut",
     "LanguageOut",
+    "MapFileOut",
+    "MapOut",
     "OutlineFileOut",
     "OutlineOut",
     "PlaceOut",
@@ -78,6 +81,40 @@ class SearchOut(msgspec.Struct, tag_field="schema", tag="periplus.code.search/1"
     question: str
     hits: list[SearchHitOut]
     unsearchable: int
+    freshness: FreshnessOut
+
+
+class ExportOut(msgspec.Struct, tag_field="schema", tag="periplus.code.export/1"):
+    """A graph written to ``path``, with the numbers of its parts."""
+
+    path: str
+    format: str
+    bytes: int
+    files: int
+    symbols: int
+    edges: int
+
+
+class MapFileOut(msgspec.Struct):
+    """A file with the symbols that are shown of it; ``left_out`` counts the others."""
+
+    path: str
+    score: float
+    symbols: list[SymbolOut]
+    left_out: int
+
+
+class MapOut(msgspec.Struct, tag_field="schema", tag="periplus.code.map/1"):
+    """Files in the order in which the task needs them. ``text`` is what a reader sees, ``tokens`` an estimate for it; ``files_total`` counts
+    the parsed files of the worktree.
+    """
+
+    task: str
+    budget: int
+    tokens: int
+    files: list[MapFileOut]
+    files_total: int
+    text: str
     freshness: FreshnessOut
 
 
@@ -235,6 +272,8 @@ CODE_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "code calls": CallsOut,
     "code show": ShowOut,
     "code impact": ImpactOut,
+    "code export": ExportOut,
+    "code map": MapOut,
     "code search": SearchOut,
     "code status": CodeStatusOut,
 }

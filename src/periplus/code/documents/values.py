@@ -8,6 +8,7 @@ __all__ = [
     "find_out",
     "freshness_out",
     "impact_out",
+    "map_out",
     "outline_out",
     "place_out",
     "refs_out",
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from periplus.code.queries.symbol_search import SearchHit
     from periplus.code.queries.symbol_text import Symbol
     from periplus.code.queries.view import CodeView, SymbolId
+    from periplus.code.ranking.repository_map import RepositoryMap
 
 GRADES: Final = ("proven", "likely", "named")
 
@@ -61,6 +63,14 @@ def find_out(code_map: CodeMap, name: str, found: Found) -> schemas.FindOut:
 def search_out(code_map: CodeMap, question: str, found: Sequence[SearchHit]) -> schemas.SearchOut:
     hits = [schemas.SearchHitOut(symbol_out(one.symbol), round(one.score, 4)) for one in found]
     return schemas.SearchOut(question, hits, code_map.unsearchable, freshness_out(code_map))
+
+
+def map_out(code_map: CodeMap, task: str, budget: int, found: RepositoryMap) -> schemas.MapOut:
+    files = [
+        schemas.MapFileOut(one.path, round(one.score, 6), [symbol_out(symbol) for symbol in one.symbols], one.left_out)
+        for one in found.files
+    ]
+    return schemas.MapOut(task, budget, found.tokens, files, found.files_total, found.text, freshness_out(code_map))
 
 
 def outline_out(code_map: CodeMap, found: Sequence[Outline]) -> schemas.OutlineOut:

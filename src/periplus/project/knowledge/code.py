@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["SymbolKnowledge", "code_of", "fresh_view", "hurried_map", "knowledge_of", "most_dependents_in", "parse_of"]
+__all__ = [
+    "SymbolKnowledge",
+    "code_of",
+    "fresh_view",
+    "hurried_map",
+    "knowledge_of",
+    "most_dependents_in",
+    "parse_of",
+    "seeds_of",
+]
 
 import contextlib
 import os
@@ -21,6 +30,7 @@ if TYPE_CHECKING:
     from periplus.project.store import ProjectStore
 
 _MEMORY_MAX: Final = 20
+_SEEDS_MAX: Final = 20
 _DEPENDENTS_MAX: Final = 3
 _PATHS_MAX: Final = 20
 
@@ -125,6 +135,15 @@ def knowledge_of(project: ProjectStore, path: str, name: str) -> SymbolKnowledge
         _claims_on(project, path, name, now_ms),
         f"{work[0].item_id} {work[0].ts[:10]} {' '.join(work[0].text.split())}" if work else "",
     )
+
+
+def seeds_of(project: ProjectStore, task: str) -> dict[str, float]:
+    """Return the files that earlier work and memory connect with ``task``, with weights of at most 1."""
+    from periplus.memory.retrieval.file_votes import likely_files
+
+    votes = likely_files(project.journal, task, names=(), most=_SEEDS_MAX)
+    best = max((vote.score for vote in votes), default=0)
+    return {vote.path: vote.score / best for vote in votes if vote.score > 0}
 
 
 def _claims_on(project: ProjectStore, path: str, name: str, now_ms: int) -> tuple[str, ...]:
