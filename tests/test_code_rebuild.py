@@ -30,11 +30,42 @@ FOLDERS = ("", "pkg", "pkg/inner", "lib", "tests")
 STEMS = ("store", "app", "core", "test_app", "__init__")
 CLASSES = ("Store", "Base", "Thing")
 FUNCTIONS = ("load", "save", "helper", "main", "test_main")
-SCRIPT = (
-    "import {{ {0} }} from './{1}';\nexport function {2}() {{ return {0}(); }}\n"
-    "export class {3} {{ {2}() {{ return this.{0}(); }} }}\n"
-)
 KNOWN_MAX = 20
+# {0} and {1} are functions, {2} and {3} classes, {4} a module.
+OTHERS = {
+    ".ts": (
+        "import {{ {0} }} from './{4}';\nexport function {1}() {{ return {0}(); }}\n"
+        "export class {2} {{ {1}() {{ return this.{0}(); }} }}\n"
+    ),
+    ".go": (
+        'package {4}\n\nimport "example.com/work/pkg"\n\ntype {2} struct {{ kept {3} }}\n\nfunc (s *{2}) {0}() {{ s.{1}(); s.kept.{0}() }}\n'
+        "func {1}() {{ {0}(); pkg.{0}() }}\n"
+    ),
+    ".rs": (
+        "mod {4};\nuse crate::{4}::{2};\nuse super::{3};\npub struct {2} {{}}\nimpl {2} {{ pub fn {0}(&self) {{ self.{1}(); {4}::{0}(); }} }}\n"
+        "pub fn {1}() {{ {0}(); let x = {2} {{}}; x.{0}(); }}\n"
+    ),
+    ".php": (
+        "<?php\nnamespace App\\{4};\nuse App\\core\\{3};\nclass {2} extends {3} {{ function {0}() {{ $this->{1}(); (new {3})->{0}(); }} }}\n"
+        "function {1}() {{ {0}(); }}\n"
+    ),
+    ".rb": (
+        "require_relative '{4}'\nmodule App\n  class {2} < {3}\n    def {0}\n      {1}\n      {3}.new.{0}\n    end\n  end\nend\ndef {1}\n  {0}\nend\n"
+    ),
+    ".sh": ". ./{4}.sh\n{0}() {{\n  {1}\n}}\n{1}\n",
+    ".swift": "import {4}\nclass {2}: {3} {{ func {0}() {{ {1}(); {3}().{0}() }} }}\nfunc {1}() {{ {0}() }}\n",
+}
+SETTINGS = {
+    "go.mod": ("module example.com/work\n", "module example.com/other\n"),
+    "Cargo.toml": ('[package]\nname = "work"\n[lib]\npath = "core.rs"\n', '[package]\nname = "pkg"\n'),
+    "composer.json": (
+        '{"autoload": {"psr-4": {"App\\\\": ""}}}',
+        '{"autoload": {"psr-4": {"App\\\\": "lib"}}}',
+        "no settings",
+    ),
+    "Package.swift": ('.target(name: "core", path: "pkg")\n', '.target(name: "store", path: "lib")\n'),
+    "notes.txt": ("words\n", "more words\n"),
+}
 
 
 def source(rng):
@@ -74,8 +105,9 @@ def source(rng):
 class Repository:
     """The worktree that is changed, with what git says of it."""
 
-    def __init__(self, folder, rng):
+    def __init__(self, folder, rng, endings):
         self.folder = folder
+        self.endings = endings
         self.rng = rng
         self.branches = 0
         folder.mkdir()
@@ -92,15 +124,13 @@ class Repository:
 
     def sources(self):
         return sorted(
-            path for path in self.folder.rglob("*") if path.suffix in (".py", ".ts") and path.is_file() and ".git" not in path.parts
-        )  # fmt: skip
+            path
+            for path in self.folder.rglob("*")
+            if path.suffix in self.endings and path.name not in SETTINGS and path.is_file() and ".git" not in path.parts
+        )
 
     def place(self):
-        return (
-            self.folder
-            / self.rng.choice(FOLDERS)
-            / f"{self.rng.choice(STEMS)}{self.rng.choice(('.py', '.py', '.py', '.ts'))}"
-        )
+        return self.folder / self.rng.choice(FOLDERS) / f"{self.rng.choice(STEMS)}{self.rng.choice(self.endings)}"
 
     def write(self, path, text):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -109,8 +139,8 @@ class Repository:
     def text(self, path):
         if path.suffix == ".py":
             return source(self.rng)
-        names = self.rng.sample(FUNCTIONS, 2)
-        return SCRIPT.format(names[0], self.rng.choice(STEMS), names[1], self.rng.choice(CLASSES))
+        functions, classes = self.rng.sample(FUNCTIONS, 2), self.rng.sample(CLASSES, 2)
+        return OTHERS[path.suffix].format(*functions, *classes, self.rng.choice(STEMS))
 
     def commit(self):
         self.git("add", "-A")
@@ -125,6 +155,16 @@ class Repository:
     def edit(self):
         path = self.rng.choice(self.sources())
         self.write(path, self.text(path))
+
+    def settle(self):
+        """Change, add or remove settings of the project."""
+        name = self.rng.choice(sorted(SETTINGS))
+        place = self.folder / self.rng.choice(("", "", "pkg")) / name
+        text = self.rng.choice((*SETTINGS[name], None))
+        if text is not None:
+            self.write(place, text)
+        else:
+            place.unlink(missing_ok=True)
 
     def shift(self):
         """Put a definition before all others."""
@@ -208,7 +248,7 @@ class Repository:
 
 CHANGES = (
     "add", "edit", "edit", "edit", "shift", "shift", "lengthen", "delete", "move", "move_by_git", "break_syntax", "become_binary",
-    "branch", "switch", "switch", "rebase", "stash", "unstash", "submodule",
+    "branch", "switch", "switch", "settle", "settle", "rebase", "stash", "unstash", "submodule",
 )  # fmt: skip
 
 
@@ -242,9 +282,9 @@ def assert_equals_a_rebuild(code_map, folder, index, rng):
         assert found == graph_of(fresh)
 
 
-def run(tmp_path, seed, steps):
+def run(tmp_path, seed, steps, endings):
     rng = random.Random(seed)
-    repository = Repository(tmp_path / "work", rng)
+    repository = Repository(tmp_path / "work", rng, endings)
     index, new_index = tmp_path / "index" / "code.sqlite", tmp_path / "new" / "code.sqlite"
     done = []
     with opened(repository.folder, index) as code_map:
@@ -267,10 +307,17 @@ def run(tmp_path, seed, steps):
 
 @pytest.mark.parametrize("seed", [1])
 def test_a_map_equals_one_built_from_zero(tmp_path, seed):
-    run(tmp_path, seed, 5)
+    run(tmp_path, seed, 5, (".py", ".py", ".py", ".ts"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 112))
+@pytest.mark.parametrize("seed", range(100, 110))
 def test_a_map_equals_one_built_from_zero_after_many_changes(tmp_path, seed):
-    run(tmp_path, seed, 30)
+    run(tmp_path, seed, 30, (".py", ".py", ".py", ".ts"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", sorted(OTHERS))
+@pytest.mark.parametrize("seed", range(200, 203))
+def test_a_map_of_another_language_equals_one_built_from_zero(tmp_path, seed, ending):
+    run(tmp_path, seed, 25, (ending, ending, ".py"))
