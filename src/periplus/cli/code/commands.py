@@ -60,13 +60,13 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     for name in ("show", "refs", "calls"):
         made[name].add_argument("symbol", metavar="SYMBOL", help=_SYMBOL)
     made["refs"].add_argument("--grade", choices=("proven", "likely", "named"), default="named",
-                              help="only places of this grade or a better one (default: all)")  # fmt: skip
+                              help="only places of this grade or a better one (default: named, which is all)")  # fmt: skip
     made["outline"].add_argument("files", nargs="+", metavar="FILE", help="a file of the worktree (repeatable)")
     made["impact"].add_argument("targets", nargs="*", metavar="PATH|SYMBOL", help="files or symbols; none with --diff")
     made["impact"].add_argument("--diff", nargs="?", const="HEAD", default="", metavar="REV",
-                                help="the symbols in which the worktree differs from REV (default: HEAD)")  # fmt: skip
+                                help="the symbols in which the worktree differs from REV; without REV from HEAD")  # fmt: skip
     made["impact"].add_argument(
-        "--depth", type=number(1), default=100, metavar="N", help="at most N steps away (default: no limit)"
+        "--depth", type=number(1), default=100, metavar="N", help="at most N steps away (default: 100)"
     )
     for name in ("find", "refs", "impact", "search"):
         made[name].add_argument(
@@ -74,13 +74,17 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
         )
         made[name].add_argument("--offset", type=number(0), default=0, metavar="N", help="leave out the first N")
     made["map"].add_argument(
-        "task", nargs="?", default="", metavar="TASK", help="the task, in a sentence (default: the whole repository)"
+        "task",
+        nargs="?",
+        default="",
+        metavar="TASK",
+        help="the task, in a sentence; without one the map is of the whole repository",
     )
     made["map"].add_argument(
         "--budget", type=number(1), default=4_000, metavar="TOKENS", help="at most this many tokens (default: 4000)"
     )
     made["export"].add_argument("--format", choices=FORMATS, default="json", help="the format (default: json)")
-    made["export"].add_argument("--output", metavar="FILE", help="write this file (default: standard output)")
+    made["export"].add_argument("--output", metavar="FILE", help="write this file instead of standard output")
     made["export"].add_argument(
         "--around", default="", metavar="SYMBOL", help="only what lies around this symbol or file"
     )
