@@ -90,6 +90,39 @@ def test_a_change_resolves_only_what_asked_for_it(worktree, tmp_path, changes, e
         assert stale_after(code_map, worktree, tmp_path, changes) == expected
 
 
+def test_settings_that_change_lead_elsewhere(tmp_path):
+    folder = tmp_path / "shop"
+    settings = '{"autoload": {"psr-4": {"A\\\\": "%s/"}}}'
+    write(
+        folder,
+        {
+            "x.php": "<?php\nnamespace A;\nfunction f() { new C(); }\n",
+            "lib/C.php": "<?php\nnamespace A;\nclass C {}\n",
+            "old/C.php": "<?php\nnamespace A;\nclass C {}\n",
+            "y.go": 'package main\n\nimport "example.com/shop/lib"\n\nfunc f() { lib.Run() }\n',
+            "lib/run.go": "package lib\n\nfunc Run() {}\n",
+            "old/lib/run.go": "package lib\n\nfunc Run() {}\n",
+            "composer.json": settings % "lib",
+            "go.mod": "module example.com/shop\n",
+        },
+    )
+    with opened(folder, tmp_path) as code_map:
+
+        def targets(path):
+            return sorted(one.target for one in code_map.graph().edges if one.source == f"{path}:f")
+
+        assert (targets("x.php"), targets("y.go")) == (["lib/C.php:C"], ["lib/run.go:Run"])
+        write(
+            folder,
+            {
+                "composer.json": settings % "old",
+                "go.mod": "module example.com\n",
+                "old/go.mod": "module example.com/shop\n",
+            },
+        )
+        assert (targets("x.php"), targets("y.go")) == (["old/C.php:C"], ["old/lib/run.go:Run"])
+
+
 def test_a_graph_has_what_tests_call_directly(worktree, tmp_path):
     with opened(worktree, tmp_path) as code_map:
         edges = {(one.kind, one.source, one.target, one.grade, one.lines) for one in code_map.graph().edges}
