@@ -18,7 +18,7 @@ A *target* is what an expression names, as far as its own file tells: a root and
 | ``?`` | nothing | a value of which only the member's name is known |
 
 A step is the name of a member, ``()`` (a call of it, an instance of it), ``[]`` (an element of it), ``{}`` (a list of it), ``!`` (it is what is called),
-``.`` (it is a field and nothing that is called), or ``~`` (perhaps: the grammar does not say that the name is meant as an expression).
+``.`` (it is a field and nothing that is called), ``with`` (what a ``with`` statement binds to it), or ``~`` (perhaps: the grammar does not say that the name is meant as an expression).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ __all__ = [
     "CALL",
     "CALLED",
     "ELEMENT",
+    "ENTERED",
     "FACTS_VERSION",
     "FIELD",
     "KINDS",
@@ -59,11 +60,12 @@ FACTS_VERSION: Final = 2
 CALL: Final = "()"
 ELEMENT: Final = "[]"
 LIST: Final = "{}"
+ENTERED: Final = "with"
 PERHAPS: Final = "~"
 CALLED: Final = "!"
 FIELD: Final = "."
 BARE_STEPS: Final = frozenset({(), (CALLED,), (PERHAPS,), (PERHAPS, CALLED)})
-MARKS: Final = frozenset({CALL, CALLED, ELEMENT, FIELD, LIST, PERHAPS})
+MARKS: Final = frozenset({CALL, CALLED, ELEMENT, ENTERED, FIELD, LIST, PERHAPS})
 FACTS_BYTES_MAX: Final = 64 << 20
 _WIDTH: Final = 11
 # Of files that are named without their folder where they are taken in.
@@ -134,7 +136,7 @@ class Target(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Attribute(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A value that the code of class ``owner`` puts into its instances under ``name``, where its class is known."""
+    """A value that the code of class ``owner`` puts into its instances under ``name``; a bare ``?`` where its class is not known."""
 
     owner: int
     name: str

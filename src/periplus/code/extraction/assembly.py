@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 from periplus.code.extraction.parts import Draft, placed
 from periplus.code.extraction.scopes import Chain, Found, Names, Scope, as_target
 from periplus.code.languages.table import Language
-from periplus.code.model import Attribute, Facts, Import, definition_rows
+from periplus.code.model import Attribute, Facts, Import, Target, definition_rows
 
+_EVERYTHING: Final = "*"
 _LINE_BREAK: Final = re.compile(rb"\n")
 
 
@@ -35,6 +36,10 @@ class Findings(NamedTuple):
 def assemble(findings: Findings, *, has_errors: bool) -> Facts:
     """Return what was found, with every name looked up as far as the file decides."""
     starts = [0, *(match.end() for match in _LINE_BREAK.finditer(findings.data))]
+    if findings.row.lists_exports and findings.exports and _EVERYTHING not in findings.exports:
+        for draft in findings.drafts:
+            if draft.parent < 0:
+                draft.is_exported = draft.name in findings.exports
     definitions = placed(findings.drafts, starts)
     names = Names(findings.row, findings.imports)
     targets: dict[Found, int] = {}
@@ -63,15 +68,28 @@ def assemble(findings: Findings, *, has_errors: bool) -> Facts:
         index: tuple(as_target(found) for chain in chains if (found := names.value(scope, chain)) is not None)
         for index, (scope, chains) in findings.bases.items()
     }
-    attributes = [
-        Attribute(owner, name, as_target(found))
-        for owner, name, scope, chain in findings.attributes
-        if (found := names.value(scope, chain)) is not None
-    ]
+    attributes = _attributes(findings, names)
     return Facts(
         findings.row.name, *definition_rows(definitions), tuple(findings.imports), tuple(as_target(key) for key in targets), tuple(places),
         types, bases, tuple(attributes), findings.exports, findings.package, has_errors,
     )  # fmt: skip
+
+
+def _attributes(findings: Findings, names: Names) -> list[Attribute]:
+    """Return what is put into instances; of unknown class only what is known under no other."""
+    known: dict[tuple[int, str, Found], None] = {}
+    unknown: dict[tuple[int, str], None] = {}
+    for owner, name, scope, chain in findings.attributes:
+        found = names.value(scope, chain)
+        if found is not None:
+            known[owner, name, found] = None
+        elif findings.row.notes_unknown:
+            unknown[owner, name] = None
+    told = {(owner, name) for owner, name, _ in known}
+    return [
+        *(Attribute(owner, name, as_target(found)) for owner, name, found in known),
+        *(Attribute(owner, name, Target("?")) for owner, name in unknown if (owner, name) not in told),
+    ]
 
 
 def _by_byte(reference: tuple[int, int, Scope, int, Chain]) -> int:

@@ -13,31 +13,32 @@ from __future__ import annotations
 
 __all__ = ["PARSE_S_MAX", "REFERENCES_MAX", "SYMBOLS_MAX", "TookTooLong", "extract"]
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from periplus.code.extraction.assembly import Findings, assemble
+from periplus.code.extraction.expressions import STEPS_MAX, Expressions
 from periplus.code.extraction.grammar import Grammar
 from periplus.code.extraction.nodes import child_at, descend, last_line, lead_byte
-from periplus.code.extraction.parts import Draft, Link, Spine, Wrapped, nested_links
+from periplus.code.extraction.parts import Draft, Wrapped
 from periplus.code.extraction.row_calls import INSIDE_MAX, RowCalls
 from periplus.code.extraction.scopes import Chain, Scope, dotted
 from periplus.code.extraction.shapes import DEPTH_MAX, SYMBOLS_MAX, Shaping
 from periplus.code.languages.table import Bind, Naming
-from periplus.code.model import CALL, CALLED, ELEMENT, LIST, ROLES, Facts, Import, Role
+from periplus.code.model import CALL, CALLED, ROLES, Facts, Import, Role
 
 if TYPE_CHECKING:
     import tree_sitter
 
 REFERENCES_MAX: Final = 400_000
 PARSE_S_MAX: Final = 3.0
-_NAME_BYTES_MAX: Final = 300
-_STEPS_MAX: Final = 12
 _NODES_PER_LOOK: Final = 8_192
 _GAP_BYTES_MAX: Final = 4_096
-_BRACKET: Final = ord("[")
 _CALLED: Final = (CALL,)
+_UNKNOWN: Final = Chain("", (), "?")
+_DOTTED: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _CLASSES: Final = frozenset({"class", "interface", "trait", "enum", "struct", "record", "object", "protocol"})
 _CALLED_OF_SELF: Final = frozenset({"method", "function", "property"})
 _ROLE_NUMBERS: Final = {role: number for number, role in enumerate(ROLES)}
@@ -62,7 +63,7 @@ def extract(
     return walk.facts(has_errors=root.has_error)
 
 
-class _Walk(Shaping, RowCalls):
+class _Walk(Expressions, Shaping, RowCalls):
     """One walk over a tree; the methods without an underscore are what the functions of rows call (`languages.table.Extraction`)."""
 
     def __init__(self, grammar: Grammar, data: bytes, deadline: float) -> None:
@@ -369,14 +370,18 @@ class _Walk(Shaping, RowCalls):
         for bind in binds:
             pattern = child_at(node, bind.pattern)
             if pattern is not None:
-                self._bind_to(pattern, child_at(node, bind.value), child_at(node, bind.type))
+                self._bind_to(pattern, child_at(node, bind.value), child_at(node, bind.type), bind.steps)
 
     def _bind_to(
-        self, pattern: tree_sitter.Node, value: tree_sitter.Node | None, declared: tree_sitter.Node | None
+        self,
+        pattern: tree_sitter.Node,
+        value: tree_sitter.Node | None,
+        declared: tree_sitter.Node | None,
+        steps: tuple[str, ...] = (),
     ) -> None:
         """Bind ``pattern``: one name with the class that its value or declaration tells, a member of the instance, or all names in it."""
         if pattern.kind_id in self._grammar.name_ids:
-            self.bind(self.text(pattern), value, declared)
+            self.bind(self.text(pattern), value, declared, steps)
             return
         if self._grammar.is_spine(pattern):
             self._note_attribute(self._chain(pattern), value, declared)
@@ -394,16 +399,8 @@ class _Walk(Shaping, RowCalls):
         found = (
             self._type_chain(declared) if declared is not None else self._chain(value) if value is not None else None
         )
-        if found is not None:
-            self._attributes.append((owner, chain.steps[0], self._scope, found))
-
-    def _is_instance(self, chain: Chain) -> bool:
-        if chain.root_kind == "t":
-            return True
-        if not isinstance(chain.root, str):
-            return False
-        found = self._scope.lookup(chain.root, with_classes=False)
-        return isinstance(found, Chain) and found.root_kind == "t" and not found.steps
+        if found is not None or self._row.notes_unknown:
+            self._attributes.append((owner, chain.steps[0], self._scope, found or _UNKNOWN))
 
     def _parameters(self, node: tree_sitter.Node, _: object) -> None:
         actions = self._grammar.actions
@@ -447,7 +444,7 @@ class _Walk(Shaping, RowCalls):
             if at == 0 and spine.is_named:
                 assert root is not None
                 chain = root
-            elif root is None or len(steps) >= _STEPS_MAX:
+            elif root is None or len(steps) >= STEPS_MAX:
                 chain = Chain("", (link.name,), "?")
                 if link.name in self._row.identities:
                     continue
@@ -460,155 +457,46 @@ class _Walk(Shaping, RowCalls):
                 self._refer(link.byte, number, chain.then((CALLED,)) if is_marked else chain)
             steps += self._steps_of(link, is_root=at == 0 and spine.is_named)
 
-    def _steps_of(self, link: Link, *, is_root: bool) -> tuple[str, ...]:
-        """Return the steps that ``link`` adds to an expression."""
-        if is_root:
-            return link.suffix
-        if link.suffix[:1] == _CALLED and link.name in self._row.identities:
-            return link.suffix[1:]
-        return (link.name, *link.suffix)
-
-    def _unwind(self, node: tree_sitter.Node) -> Spine:
-        """Take the expression ``node`` apart."""
-        grammar = self._grammar
-        links: list[Link] = []
-        others: list[tree_sitter.Node] = []
-        suffix: tuple[str, ...] = ()
-        is_path = False
-        at: tree_sitter.Node | None = node
-        while at is not None:
-            access = grammar.accesses.get(at.kind_id)
-            if access is None:
-                inside = grammar.transparent.get(at.kind_id)
-                if inside is None:
-                    break
-                at = child_at(at, inside)
-                continue
-            reached, name = child_at(at, access.object), child_at(at, access.name)
-            keep = (reached.id if reached is not None else 0, name.id if name is not None else 0)
-            others += [child for child in at.named_children[::-1] if child.id not in keep]
-            if access.step:
-                is_element = access.is_subscript and self.data[at.named_children[-1].start_byte] == _BRACKET
-                suffix = (ELEMENT if is_element else access.step, *suffix)
-            if name is not None and reached is not None:
-                if name.kind_id in grammar.accesses:
-                    links += nested_links(name, grammar.accesses, self.text, others, suffix)
-                else:
-                    said = self.text(name)
-                    if access.sigil:
-                        said = said.removeprefix(access.sigil)
-                    links.append(Link(said, name.start_byte, suffix))
-                suffix = ()
-            is_path = access.is_path
-            if reached is None and name is not None and access.is_global:
-                links.append(Link(self.text(name), name.start_byte, suffix))
-                return Spine(Chain(self.text(name), (), "f"), links[::-1], others[::-1], is_named=True)
-            at = reached if reached is not None else name
-        others.reverse()
-        if at is None:
-            links.reverse()
-            return Spine(None, links, others)
-        spine = self._rooted(at, links, others, suffix)
-        if is_path and spine.is_named and spine.root is not None:
-            return Spine(spine.root._replace(root_kind="p"), spine.links, spine.others, is_named=True)
-        return spine
-
-    def _rooted(
-        self, at: tree_sitter.Node, links: list[Link], others: list[tree_sitter.Node], suffix: tuple[str, ...]
-    ) -> Spine:
-        """Return the expression with the names ``links`` (from the last to the first) and the root ``at``."""
-        grammar = self._grammar
-        kind = at.kind_id
-        root: Chain | None = None
-        if kind in grammar.name_ids or kind in grammar.self_ids or kind in grammar.super_ids:
-            text = self.text(at)
-            if kind in grammar.self_ids or text in grammar.self_names:
-                root = self._scope.instance
-            elif kind in grammar.super_ids or text in grammar.super_names:
-                owner = self._scope.class_owner()
-                root = Chain(owner, (), "u") if owner >= 0 else None
-            else:
-                links.append(Link(text, at.start_byte, suffix))
-                links.reverse()
-                return Spine(Chain(text, ()), links, others, is_named=True)
-        elif kind in grammar.own_ids:
-            instance = self._scope.instance
-            root = instance.then((self.text(at), *suffix)) if instance is not None else None
-        else:
-            others.append(at)
-            if kind in grammar.casts and (written := child_at(at, grammar.casts[kind])) is not None:
-                root = self._type_chain(written)
-                root = root.then(suffix) if root is not None else None
-            elif kind in grammar.null_ids:
-                root = Chain("", (), "n")
-            elif kind in grammar.literal_ids:
-                root = Chain("", (), "l")
-        links.reverse()
-        return Spine(root, links, others)
-
-    def _chain(self, node: tree_sitter.Node) -> Chain | None:
-        """Return what the expression ``node`` names, None where that is not known."""
-        if not self._grammar.is_spine(node):
-            return None
-        spine = self._unwind(node)
-        root = spine.root
-        if root is None or root.root_kind in ("l", "n"):
-            return root if not spine.links else None
-        steps: tuple[str, ...] = root.steps
-        for at, link in enumerate(spine.links):
-            steps += self._steps_of(link, is_root=at == 0 and spine.is_named)
-        return Chain(root.root, steps, root.root_kind) if len(steps) <= _STEPS_MAX else None
-
-    def _bare_type(self, node: tree_sitter.Node) -> tree_sitter.Node:
-        """Return the node of the name of the type that ``node`` writes."""
-        return self._unwrapped(node)[0]
-
-    def _unwrapped(self, node: tree_sitter.Node) -> tuple[tree_sitter.Node, int]:
-        """Return the node of the name of a type, and how many lists are around it."""
-        grammar = self._grammar
-        lists = 0
-        for _ in range(_STEPS_MAX):
-            kind = node.kind_id
-            if (unwrap := grammar.unwraps.get(kind)) is not None:
-                inner, is_list = unwrap(self, node)
-                lists += is_list
-            else:
-                place = grammar.type_wrappers.get(kind)
-                if place is None and (place := grammar.list_types.get(kind)) is not None:
-                    lists += 1
-                inner = child_at(node, place) if place is not None else None
-            if inner is None:
-                break
-            node = inner
-        return node, lists
-
-    def _type_chain(self, node: tree_sitter.Node, *, is_instance: bool = True) -> Chain | None:
-        """Return the target of an instance of the type that ``node`` writes (of the type itself without ``is_instance``)."""
-        bare, lists = self._unwrapped(node)
-        found = self._chain(bare)
-        if found is None or found.root_kind == "l":
-            return found
-        return found.then((CALL, *(LIST,) * lists)) if is_instance else found
-
     # -- what the functions of rows call -----------------------------------------------------------------------------------
-
-    def text(self, node: tree_sitter.Node) -> str:
-        start = node.start_byte
-        return self.data[start : min(node.end_byte, start + _NAME_BYTES_MAX)].decode("utf-8", "replace")
 
     def visit(self, *nodes: tree_sitter.Node | None) -> None:
         self._stack += [node for node in nodes[::-1] if node is not None]
 
     def bind(
-        self, name: str, value: tree_sitter.Node | None = None, type_: tree_sitter.Node | str | None = None
+        self,
+        name: str,
+        value: tree_sitter.Node | None = None,
+        type_: tree_sitter.Node | str | None = None,
+        steps: tuple[str, ...] = (),
     ) -> None:
-        self._scope.bind_local(name, self._value_chain(value, type_))
+        self._scope.bind_local(name, self._value_chain(value, type_, steps))
 
-    def _value_chain(self, value: tree_sitter.Node | None, type_: tree_sitter.Node | str | None) -> Chain | None:
-        if isinstance(type_, str):
-            return dotted(type_).then(_CALLED)
-        chain = self._type_chain(type_) if type_ is not None else None
-        return self._chain(value) if chain is None and value is not None else chain
+    def bind_outer(self, node: tree_sitter.Node) -> None:
+        name = self.text(node)
+        outer = self._scope.outer
+        self._scope.names[name] = Chain(name, _CALLED)
+        if outer is not None:
+            self._references.append((node.start_byte, self._scope.owner, outer, 0, Chain(name, ())))
+
+    def narrow(self, name: str, type_: tree_sitter.Node, inside: tree_sitter.Node | None) -> None:
+        chain = self._type_chain(type_)
+        scope = self._scope
+        if chain is None or isinstance(scope.names.get(name), int):
+            self.visit(inside)
+        elif inside is not None:
+            self._stack += [scope, inside, scope.narrowed(name, chain)]
+        elif name in scope.names:
+            scope.names[name] = chain
+
+    def refer_text(self, text: str, byte: int) -> None:
+        for match in _DOTTED.finditer(text):
+            root, *others = match[0].split(".")
+            at, before = byte + len(text[: match.start()].encode()), root
+            self._refer(at, 0, Chain(root, ()))
+            for number, name in enumerate(others, 1):
+                at += len(before.encode()) + 1
+                self._refer(at, 0, Chain(root, tuple(others[:number])))
+                before = name
 
     def bind_pattern(self, pattern: tree_sitter.Node) -> None:
         grammar = self._grammar

@@ -176,5 +176,7 @@ class RowCalls:
     def _type_chain(self, node: tree_sitter.Node, *, is_instance: bool = True) -> Chain | None:
         raise NotImplementedError
 
-    def _value_chain(self, value: tree_sitter.Node | None, type_: tree_sitter.Node | str | None) -> Chain | None:
+    def _value_chain(
+        self, value: tree_sitter.Node | None, type_: tree_sitter.Node | str | None, steps: tuple[str, ...] = ()
+    ) -> Chain | None:
         raise NotImplementedError

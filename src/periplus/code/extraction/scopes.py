@@ -59,10 +59,11 @@ class Scope:
 
     A name stands for the index of a definition, for an import (``~index``, below 0), for the expression of a local variable's value
     (None: unknown). Definitions and imports win over local values; a second, different value makes a local variable unknown.
+    One that ``narrows`` another only knows more of the class of a name within a branch: what is bound there is bound in that one.
     With ``hides_class`` the names of the class around are not seen: it is the scope of a function itself.
     """
 
-    __slots__ = ("depth", "hides_class", "instance", "is_class", "is_function", "names", "outer", "owner", "prefix",
+    __slots__ = ("depth", "hides_class", "instance", "is_class", "is_function", "names", "narrows", "outer", "owner", "prefix",
                  "renewals", "unbound")  # fmt: skip
 
     def __init__(self, outer: Scope | None, *, is_function: bool = False, prefix: str = "") -> None:
@@ -71,6 +72,7 @@ class Scope:
         self.unbound: set[str] = set()
         self.is_class = False
         self.hides_class = is_function
+        self.narrows: Scope | None = None
         if outer is None:
             self.depth = 0
             self.owner = -1
@@ -86,15 +88,34 @@ class Scope:
             self.prefix = prefix or outer.prefix
             self.renewals = outer.renewals  # scopes around that only let a name mean something else from here on
 
+    def narrowed(self, name: str, value: Chain) -> Scope:
+        """Return a scope in which ``name`` stands for ``value``, and everything else for what it stands for here."""
+        inner = Scope(self)
+        inner.names[name] = value
+        inner.narrows = self.narrows or self
+        inner.is_class = self.is_class
+        return inner
+
     def bind_symbol(self, name: str, index: int) -> None:
+        if self.narrows is not None:
+            self.narrows.bind_symbol(name, index)
+            return
         if not isinstance(self.names.get(name), int):
             self.names[name] = index
 
     def bind_import(self, name: str, index: int) -> None:
+        if self.narrows is not None:
+            self.narrows.bind_import(name, index)
+            return
         if not isinstance(self.names.get(name), int):
             self.names[name] = ~index
 
     def bind_local(self, name: str, value: Chain | None) -> None:
+        if self.narrows is not None:
+            if name in self.names:
+                self.names[name] = None
+            self.narrows.bind_local(name, value)
+            return
         if name in self.unbound:
             return
         known = self.names.get(name, _NULL)

@@ -20,7 +20,7 @@ from periplus.code.limits import SOURCE_BYTES_MAX
 from periplus.code.listing.classification import state_of_contents
 from periplus.code.model import FACTS_VERSION, KINDS, Facts, encode_facts, module_stem
 
-EXTRACTOR_VERSION: Final = 1
+EXTRACTOR_VERSION: Final = 3
 NAME_CHARACTERS_MAX: Final = 200
 
 

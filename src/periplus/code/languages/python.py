@@ -4,9 +4,13 @@ from __future__ import annotations
 
 __all__ = ["PYTHON"]
 
+import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from periplus.code.languages.python_types import named_type, names_of_type
 from periplus.code.languages.table import Access, Bind, Extraction, Language, Naming
+from periplus.code.model import CALL, ELEMENT, ENTERED
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -75,6 +79,7 @@ def _parameters(extraction: Extraction, node: tree_sitter.Node) -> None:
     """Bind the parameters; the first of a method is the instance, of a class method the class."""
     children = node.named_children
     function = node.parent
+    takes_fixtures = function is not None and _takes_fixtures(extraction, function)
     if children and children[0].type in ("identifier", "typed_parameter") and extraction.is_method:
         wrapper = function.parent if function is not None else None
         decorators = "" if wrapper is None or wrapper.type != "decorated_definition" else extraction.text(wrapper)
@@ -102,8 +107,188 @@ def _parameters(extraction: Extraction, node: tree_sitter.Node) -> None:
             if bound is not None:
                 extraction.bind(extraction.text(bound), value if annotation is None else None, annotation)
             extraction.visit(annotation, value)
+        elif takes_fixtures and child.type == "identifier":
+            extraction.bind_outer(child)
         else:
             extraction.bind_pattern(child)
+
+
+def _takes_fixtures(extraction: Extraction, function: tree_sitter.Node) -> bool:
+    """Return True for a test, and for a fixture itself: pytest passes fixtures to them by the names of their parameters."""
+    if function.type != "function_definition":
+        return False
+    name, wrapper = function.child_by_field_name("name"), function.parent
+    if name is not None and extraction.text(name).startswith("test"):
+        return True
+    return (
+        wrapper is not None
+        and wrapper.type == "decorated_definition"
+        and _FIXTURE.search(extraction.data, wrapper.start_byte, function.start_byte) is not None
+    )
+
+
+def _annotation(extraction: Extraction, node: tree_sitter.Node) -> None:
+    """Note the names in a type; strings in it hold names too."""
+    names = names_of_type(extraction.text(node))
+    if names is not None:
+        start = node.start_byte
+        for offset, name in names:
+            extraction.refer_text(name, start + offset)
+        return
+    waiting = [node]
+    while waiting:
+        at = waiting.pop()
+        for child in at.named_children:
+            if child.type == "string":
+                for inside in child.named_children[1:2]:
+                    if inside.type == "string_content" and _callee(extraction, at) != "Literal":
+                        extraction.refer_text(extraction.text(inside), inside.start_byte)
+            elif child.type in ("binary_operator", "subscript", "generic_type", "type_parameter", "list", "tuple"):
+                waiting.append(child)
+    extraction.visit(*node.named_children)
+
+
+def _string(extraction: Extraction, node: tree_sitter.Node) -> None:
+    """Visit what a string interpolates; only one with a prefix such as ``f`` does."""
+    if extraction.data[node.start_byte] not in b"'\"":
+        extraction.visit(*[child for child in node.named_children if child.type == "interpolation"])
+
+
+def _callee(extraction: Extraction, node: tree_sitter.Node) -> str:
+    """Return the last part of the name before the brackets in which ``node`` stands."""
+    around = node.parent if node.type == "type" else node
+    around = around.parent if around is not None and around.type == "type_parameter" else around
+    first = around.named_child(0) if around is not None and around.type in ("generic_type", "subscript") else None
+    return extraction.text(first).rpartition(".")[2] if first is not None else ""
+
+
+def _augmented(extraction: Extraction, node: tree_sitter.Node) -> None:
+    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+    if left is not None and left.type == "identifier":
+        name = extraction.text(left)
+        extraction.bind(name)
+        if name == "__all__" and right is not None:
+            _list_exports(extraction, right)
+    elif left is not None:
+        extraction.visit(left)
+    extraction.visit(right)
+
+
+def _list_exports(extraction: Extraction, node: tree_sitter.Node) -> None:
+    """Note the names in a value of ``__all__``; one that is not written out may hold any."""
+    for item in node.named_children if node.type in ("list", "tuple") else (node,):
+        content = item.named_child(1) if item.type == "string" else None
+        if content is not None and content.type == "string_content":
+            name = extraction.text(content)
+            extraction.add_export(name, name)
+        elif item.type != "comment":
+            extraction.add_export("*", "*")
+
+
+def _narrowing(extraction: Extraction, node: tree_sitter.Node | None) -> tuple[str, tree_sitter.Node] | None:
+    """Return the name and the class of ``isinstance(name, Class)``, also as the first part of a conjunction."""
+    while node is not None and node.type == "boolean_operator" and node.children[1].type == "and":
+        node = node.child_by_field_name("left")
+    callee = node.child_by_field_name("function") if node is not None and node.type == "call" else None
+    if callee is None or node is None or extraction.text(callee) != "isinstance":
+        return None
+    arguments = node.child_by_field_name("arguments")
+    taken = arguments.named_children if arguments is not None else []
+    if len(taken) != 2 or taken[0].type != "identifier" or taken[1].type not in ("identifier", "attribute"):
+        return None
+    return extraction.text(taken[0]), taken[1]
+
+
+def _branch(extraction: Extraction, node: tree_sitter.Node) -> None:
+    """An ``if``: in its first branch the class of a name may be known by its condition."""
+    condition, consequence = node.child_by_field_name("condition"), node.child_by_field_name("consequence")
+    found = _narrowing(extraction, condition)
+    if found is None or consequence is None:
+        extraction.visit(*node.named_children)
+        return
+    others = [
+        child
+        for child in node.named_children
+        if child.id != consequence.id and child.start_byte > consequence.start_byte
+    ]
+    extraction.visit(*others)
+    extraction.narrow(*found, consequence)
+    extraction.visit(condition)
+
+
+def _both(extraction: Extraction, node: tree_sitter.Node) -> None:
+    """``isinstance(x, A) and x.b``."""
+    found = _narrowing(extraction, node.child_by_field_name("left")) if node.children[1].type == "and" else None
+    if found is None:
+        extraction.visit(*node.named_children)
+        return
+    extraction.narrow(*found, node.child_by_field_name("right"))
+    extraction.visit(node.child_by_field_name("left"))
+
+
+def _assertion(extraction: Extraction, node: tree_sitter.Node) -> None:
+    found = _narrowing(extraction, node.named_child(0))
+    if found is not None:
+        extraction.narrow(*found, None)
+    extraction.visit(*node.named_children)
+
+
+def _as_pattern(extraction: Extraction, node: tree_sitter.Node) -> None:
+    """``with a as b``, ``except A as b``: what is bound depends on the statement around."""
+    value, alias = node.named_child(0), node.child_by_field_name("alias")
+    target = alias.named_child(0) if alias is not None else None
+    if target is not None and value is not None:
+        if target.type == "identifier":
+            around = node.parent
+            steps = (ENTERED,) if around is not None and around.type == "with_item" else (CALL,)
+            extraction.bind(extraction.text(target), value, None, steps)
+        elif target.type in ("attribute", "subscript"):
+            extraction.visit(target)
+        else:
+            extraction.bind_pattern(target)
+    extraction.visit(value)
+
+
+def _case(extraction: Extraction, node: tree_sitter.Node) -> None:
+    """A pattern of ``match``: bare names are bound, dotted ones and classes are referred to."""
+    waiting = [node]
+    while waiting:
+        at = waiting.pop()
+        children = at.named_children
+        if at.type == "dotted_name":
+            if len(children) == 1:
+                extraction.bind_pattern(children[0])
+            else:
+                extraction.refer_text(_dotted(extraction, at), at.start_byte)
+        elif at.type == "identifier":
+            extraction.bind_pattern(at)
+        elif at.type == "class_pattern":
+            extraction.refer_text(_dotted(extraction, children[0]), children[0].start_byte)
+            waiting += children[:0:-1]
+        elif at.type == "keyword_pattern":
+            waiting += children[:0:-1]
+        elif at.type == "as_pattern" and len(children) == 2:
+            inner = children[0].named_child(0) if children[0].type == "case_pattern" else None
+            if inner is not None and inner.type == "class_pattern":
+                extraction.bind(extraction.text(children[1]), None, inner.named_child(0))
+            else:
+                extraction.bind_pattern(children[1])
+            waiting.append(children[0])
+        elif at.type in _PATTERN_PARTS:
+            waiting += children[::-1]
+        else:
+            extraction.visit(at)
+
+
+def _operands(node: tree_sitter.Node) -> Sequence[tree_sitter.Node]:
+    """The values of ``a or b`` and ``a and b``."""
+    children = node.children
+    return [children[0], children[2]] if len(children) == 3 and children[1].type == "or" else children[2:3]
+
+
+def _branches(node: tree_sitter.Node) -> Sequence[tree_sitter.Node]:
+    """The values of ``a if b else c``."""
+    return node.named_children[::2]
 
 
 def _docstring(_extraction: Extraction, node: tree_sitter.Node) -> tree_sitter.Node | None:
@@ -115,7 +300,11 @@ def _docstring(_extraction: Extraction, node: tree_sitter.Node) -> tree_sitter.N
     return string if string is not None and string.type == "string" else None
 
 
-def _is_exported(_extraction: Extraction, _node: tree_sitter.Node, name: str) -> bool:
+def _is_exported(extraction: Extraction, node: tree_sitter.Node, name: str) -> bool:
+    if name == "__all__" and (value := node.child_by_field_name("right")) is not None:
+        _list_exports(extraction, value)
+        if _CHANGED_LIST.search(extraction.data) is not None:
+            extraction.add_export("*", "*")
     return not name.startswith("_") or (name.startswith("__") and name.endswith("__"))
 
 
@@ -123,6 +312,11 @@ def _is_test(name: str, kind: str, _decorations: str) -> bool:
     return (kind == "function" and name.startswith("test")) or (kind == "class" and name.startswith("Test"))
 
 
+_FIXTURE: Final = re.compile(rb"@(?:\w+\.)*fixture\b")
+_CHANGED_LIST: Final = re.compile(rb"\b__all__\s*\.")
+_PATTERN_PARTS: Final = frozenset(
+    {"case_pattern", "as_pattern", "dict_pattern", "list_pattern", "tuple_pattern", "union_pattern", "splat_pattern"}
+)
 _PATTERNS: Final = frozenset({"attribute", "subscript", "pattern_list", "tuple_pattern", "list_pattern"})
 PYTHON: Final = Language(
     "python", (".py", ".pyi", ".pyw"), "tree_sitter_python", "language",
@@ -136,16 +330,14 @@ PYTHON: Final = Language(
     wrappers=frozenset({"decorated_definition", "expression_statement"}),
     scopes=frozenset({"list_comprehension", "set_comprehension", "dictionary_comprehension", "generator_expression"}),
     binds={
-        "for_statement": (Bind("left"),),
-        "for_in_clause": (Bind("left"),),
+        "for_statement": (Bind("left", "right", steps=(ELEMENT,)),),
+        "for_in_clause": (Bind("left", "right", steps=(ELEMENT,)),),
         "named_expression": (Bind("name", "value"),),
-        "as_pattern": (Bind("alias", 0),),
-        "augmented_assignment": (Bind("left"),),
     },
     accesses={
-        "attribute": Access("object", "attribute"),
-        "subscript": Access("value", step="[]"),
-        "call": Access("function", step="()"),
+        "attribute": Access(0, -1),
+        "subscript": Access(0, step="[]"),
+        "call": Access(0, step="()"),
     },
     transparent={"parenthesized_expression": 0, "await": 0},
     enters={"keyword_argument": ("value",), "type_parameter": (0, 1, 2, 3)},
@@ -153,8 +345,18 @@ PYTHON: Final = Language(
         {"string", "concatenated_string", "integer", "float", "list", "dictionary", "set", "tuple", "list_comprehension",
          "dictionary_comprehension", "set_comprehension", "generator_expression", "true", "false"}
     ),
+    skips=frozenset({"integer", "float", "true", "false", "none", "ellipsis", "pass_statement", "break_statement", "continue_statement"}),
     nulls=frozenset({"none"}),
     selves=frozenset(),
+    named_type=named_type,
+    self_type="Self",
+    values={
+        "boolean_operator": _operands,
+        "conditional_expression": _branches,
+        "named_expression": lambda node: node.named_children[1:2],
+    },
+    lists_exports=True,
+    notes_unknown=True,
     type_wrappers={"type": 0, "parenthesized_expression": 0},
     builtins=_BUILTINS,
     special={
@@ -163,6 +365,15 @@ PYTHON: Final = Language(
         "future_import_statement": _import_from,
         "global_statement": _outer_names,
         "nonlocal_statement": _outer_names,
+        "augmented_assignment": _augmented,
+        "type": _annotation,
+        "string": _string,
+        "if_statement": _branch,
+        "elif_clause": _branch,
+        "boolean_operator": _both,
+        "assert_statement": _assertion,
+        "as_pattern": _as_pattern,
+        "case_pattern": _case,
         "parameters": _parameters,
         "lambda_parameters": _parameters,
     },

@@ -47,12 +47,14 @@ class Naming(NamedTuple):
 
 class Bind(NamedTuple):
     """A node that binds the names in ``pattern`` in the scope around it (``is_inner``: in the scope that the node opens). ``value``
-    and ``type`` are the fields from which their class is known, where the pattern is one name.
+    and ``type`` are the fields from which their class is known, where the pattern is one name; ``steps`` lead
+    from the value to what is bound.
     """
 
     pattern: Place
     value: Place = ""
     type: Place = ""
+    steps: tuple[str, ...] = ()
 
 
 class Access(NamedTuple):
@@ -131,9 +133,24 @@ class Extraction(Protocol):
         """Note the package or namespace of the file."""
 
     def bind(
-        self, name: str, value: tree_sitter.Node | None = None, type_: tree_sitter.Node | str | None = None
+        self,
+        name: str,
+        value: tree_sitter.Node | None = None,
+        type_: tree_sitter.Node | str | None = None,
+        steps: tuple[str, ...] = (),
     ) -> None:
-        """Bind a local name in the current scope; its class is that of ``value``, or ``type_``: a node, or the name of a class."""
+        """Bind a local name in the current scope; its class is that of ``value`` after ``steps``, or ``type_``: a node, or the dotted name
+        of a class.
+        """
+
+    def bind_outer(self, node: tree_sitter.Node) -> None:
+        """Bind the name ``node`` to what the definition of that name outside of the function returns, and refer to that."""
+
+    def narrow(self, name: str, type_: tree_sitter.Node, inside: tree_sitter.Node | None) -> None:
+        """Visit ``inside`` next, where ``name`` stands for an instance of ``type_``; without it, the rest of the scope."""
+
+    def refer_text(self, text: str, byte: int) -> None:
+        """Note a reference for each name of the dotted expression ``text``, which stands at ``byte``."""
 
     def bind_after(
         self,
@@ -310,7 +327,10 @@ class Language(NamedTuple):
     decorators, annotations and modifiers before the definition, with its doc where there is a ``documented_type``. ``doc`` finds a
     docstring; without it, and where it finds none, the comment directly above is the doc; one of ``lead_words`` may stand between them.
     ``documented_type`` finds in the doc of a definition of a kind the name of its (a function's: returned) type, where the code declares
-    none; dots join its parts. ``choose`` tells the language by the contents where the name of the file does not; ``prepare``
+    none; dots join its parts. ``named_type`` takes a written type apart where its text does it better than its nodes: the name of a class,
+    and the steps from it to the value; ``self_type`` names the class around. ``values`` gives for a node the expressions that may be its
+    value, the likeliest first. With ``lists_exports`` the file exports what `Extraction.add_export` is told, and nothing else; with
+    ``notes_unknown`` values of unknown classes that are put into instances are noted too. ``choose`` tells the language by the contents where the name of the file does not; ``prepare``
     blanks what the grammar cannot read, so that all offsets stay, and tells the names that it blanked with their offsets.
     """
 
@@ -354,6 +374,11 @@ class Language(NamedTuple):
     is_test: Callable[[str, str, str], bool] | None = None
     doc: Callable[[Extraction, tree_sitter.Node], tree_sitter.Node | None] | None = None
     documented_type: Callable[[str, str], str] | None = None
+    named_type: Callable[[str], tuple[str, tuple[str, ...]] | None] | None = None
+    self_type: str = ""
+    values: Mapping[str, Callable[[tree_sitter.Node], Sequence[tree_sitter.Node]]] = {}
+    lists_exports: bool = False
+    notes_unknown: bool = False
     choose: Callable[[bytes], Language] | None = None
     prepare: Callable[[bytes], tuple[bytes, Sequence[tuple[int, str]]]] | None = None
     filenames: tuple[str, ...] = ()

@@ -21,7 +21,19 @@ from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from periplus.code.languages.registry import row_of
-from periplus.code.model import BARE_STEPS, CALL, CALLED, ELEMENT, FIELD, LIST, PERHAPS, Definition, Import, Target
+from periplus.code.model import (
+    BARE_STEPS,
+    CALL,
+    CALLED,
+    ELEMENT,
+    ENTERED,
+    FIELD,
+    LIST,
+    PERHAPS,
+    Definition,
+    Import,
+    Target,
+)
 from periplus.code.resolution.dependencies import RecordedSources, Recorder
 from periplus.code.resolution.memo import Memo
 from periplus.code.resolution.rules.registry import rules_of
@@ -77,6 +89,8 @@ class Resolver:
         if file is None:
             return Resolution()
         outcome = self._target(file, target)
+        if outcome.is_attribute:
+            return Resolution()
         if outcome.found:
             found = tuple(dict.fromkeys(one for one in outcome.found if not one.is_instance))
             own = tuple(one for one in found if not self._is_extension(one))
@@ -89,7 +103,11 @@ class Resolver:
             return Resolution(is_external=bool(found))  # extensions of what is defined elsewhere, or a value alone
         if outcome.is_external:
             return Resolution(is_external=True)
-        return self._by_name(file, target)
+        named = self._by_name(file, target)
+        if named.grade == "likely" and rules_of(file.facts.language).tries_imports:
+            name = file.facts.final_name(target)  # perhaps a class of this file has one that has no definition
+            return named._replace(grade="named") if name in file.attributes else named
+        return named
 
     def _is_extension(self, entity: Entity) -> bool:
         file = self.sources.file(entity.path) if entity.symbol >= 0 else None
@@ -157,7 +175,11 @@ class Resolver:
     def _steps(self, at: Outcome, steps: Sequence[str], *, is_own: bool = False) -> Outcome:
         """Follow ``steps`` from ``at``. With ``is_own`` the first member is that of the class in whose code the target stands."""
         is_proven = at.is_proven
+        is_done = False
         for number, step in enumerate(steps):
+            if is_done:  # the call of a method of lists
+                is_done = False
+                continue
             if not at.found:
                 return at if at.is_external else UNKNOWN
             if step == CALL:
@@ -170,6 +192,10 @@ class Resolver:
                 continue
             elif step == LIST:
                 at = at._replace(lists=at.lists + 1)
+            elif step == ENTERED:
+                at = self._entered(at)
+            elif at.lists and tuple(steps[number + 1 : number + 2]) == (CALL,):
+                at, is_done = self._of_list(at, step), True
             elif self._makes_instance(at, steps, number):
                 continue
             else:
@@ -193,8 +219,39 @@ class Resolver:
                 for entity in at.found[:CANDIDATES_MAX]
                 if entity.symbol >= 0 and (file := self.sources.file(entity.path)) is not None
             ]
-            at = next((value for value in values if value.found), UNKNOWN)
+            if not any(value.found for value in values):
+                return self._by_methods(at)
+            at = next(value for value in values if value.found)
         return UNKNOWN
+
+    def _by_methods(self, at: Outcome) -> Outcome:
+        """Return the elements of an instance that methods of its class return."""
+        for one in at.found[:CANDIDATES_MAX]:
+            for name in self._rules_of(one).element_methods if one.is_instance else ():
+                returned = self._called(self.member(one, name))
+                if returned.found and (returned.lists or name == "__getitem__"):
+                    return returned._replace(lists=max(returned.lists - 1, 0), is_proven=False)
+        return UNKNOWN
+
+    def _of_list(self, at: Outcome, name: str) -> Outcome:
+        """Return what the method ``name`` of a list returns, where that is in the list."""
+        is_one = self._rules_of(at.found[0]).list_methods.get(name)
+        return UNKNOWN if is_one is None else at._replace(lists=at.lists - is_one, is_proven=False)
+
+    def _entered(self, at: Outcome) -> Outcome:
+        """Return what a ``with`` statement binds: what the method says, or the value itself."""
+        if at.lists:  # a generator that is made a context manager
+            return at._replace(lists=at.lists - 1, is_proven=False)
+        found: list[Entity] = []
+        for one in at.found[:CANDIDATES_MAX]:
+            name = self._rules_of(one).entering
+            returned = self._called(self.member(one, name)) if name and one.is_instance else UNKNOWN
+            found += returned.found or (one,)
+        return Outcome(tuple(dict.fromkeys(found)), is_proven=False)
+
+    def _rules_of(self, entity: Entity) -> Rules:
+        file = self.sources.file(entity.path)
+        return rules_of(file.facts.language if file is not None else "")
 
     def _separated(self, at: Outcome, *, is_called: bool) -> Outcome:
         """Return only what can be called, or only what cannot, where the language has both under one name."""
@@ -225,6 +282,8 @@ class Resolver:
         found = [self.member(entity, name) for entity in at.found[:CANDIDATES_MAX]]
         entities = tuple(dict.fromkeys(entity for one in found for entity in one.found))
         if not entities:
+            if any(one.is_attribute for one in found):
+                return _ATTRIBUTE
             return EXTERNAL if any(one.is_external for one in found) else UNKNOWN
         return Outcome(entities, all(one.is_proven for one in found if one.found))
 
@@ -284,7 +343,7 @@ class Resolver:
                 return found if found.is_external else Outcome((entity,))
             if not found.found and one.kind == "module" and rules.submodule is not None:
                 return rules.submodule(self, entity, name)
-            if found.found or found.is_external or entity.symbol not in file.facts.types:
+            if found.found or found.is_attribute or found.is_external or entity.symbol not in file.facts.types:
                 return found
         elif one.kind in _VALUES and entity.symbol not in file.facts.types:  # its type may have no name
             found = self._own_member(file, file.first(entity.symbol), name)
@@ -331,11 +390,19 @@ class Resolver:
                 return Outcome(tuple(dict.fromkeys(own)), is_external=not own)
             for index, one in enumerate(file.facts.imports):
                 if one.name == "*" and not one.local and one.is_outer and not star.found:
-                    star = self._first_member(self._imported(file, index), name)
+                    star = self._first_member(self._giving(self._imported(file, index), name, rules), name)
             if star.found:
                 return star
         below = self._submodule(entity, name, rules)
         return below if below.found else UNKNOWN
+
+    def _giving(self, modules: Outcome, name: str, rules: Rules | None) -> Outcome:
+        """Return those of ``modules`` of which a star import takes ``name``."""
+        takes = rules.takes_star if rules is not None else None
+        if takes is None:
+            return modules
+        found = [(one, self.sources.file(one.path) if one.symbol == -1 else None) for one in modules.found]
+        return modules._replace(found=tuple(one for one, file in found if file is None or takes(file, name)))
 
     def _submodule(self, entity: Entity, name: str, rules: Rules | None) -> Outcome:
         if rules is not None:
@@ -349,7 +416,21 @@ class Resolver:
 
     def _imported(self, file: KnownFile, index: int) -> Outcome:
         one: Import = file.facts.imports[index]
-        return self._memo.answer((file.path, index), rules_of(file.facts.language).imported, self, file, one)
+        rules = rules_of(file.facts.language)
+        if rules.tries_imports and one.local and one.is_outer:
+            return self._memo.answer((file.path, index), self._tried, file, one)
+        return self._memo.answer((file.path, index), rules.imported, self, file, one)
+
+    def _tried(self, file: KnownFile, one: Import) -> Outcome:
+        """Return what ``one`` brings, with what other imports of the file bind to the same name."""
+        rules = rules_of(file.facts.language)
+        outcome = rules.imported(self, file, one)
+        found = list(outcome.found)
+        for other in file.facts.imports:
+            if other.local == one.local and other.is_outer and (other.module, other.name) != (one.module, one.name):
+                found += rules.imported(self, file, other).found
+        every = tuple(dict.fromkeys(found))
+        return Outcome(every, is_proven=False) if every != outcome.found else outcome
 
     def imported(self, file: KnownFile, index: int) -> Outcome:
         """Return what the import ``index`` of ``file`` brings."""
@@ -379,7 +460,7 @@ class Resolver:
             own = self._own_member(file, index, name)
             if len(seen) > 1 and own.found and rules_of(file.facts.language).is_of_class is not None:
                 own = self._mixed_in(file, index, own)
-            if own.found:
+            if own.found or own.is_attribute:
                 return own._replace(is_proven=own.is_proven and is_proven)
             for base in self._bases(file, index):
                 outcome = self._target(file, base)
@@ -427,11 +508,15 @@ class Resolver:
         found = file.members.get((index, name))
         if found:
             return Outcome(tuple(Entity(file.path, one) for one in found))
-        for attribute in file.facts.attributes:
+        is_attribute = False
+        for attribute in file.facts.attributes if name in file.attributes else ():
             if attribute.name == name and file.first(attribute.owner) == index:
                 outcome = self._target(file, attribute.target)
+                is_attribute = is_attribute or attribute.target.root == "?"
                 if outcome.found:
                     return outcome._replace(is_proven=False)
+        if is_attribute:
+            return _ATTRIBUTE
         rules = rules_of(file.facts.language)
         if not rules.has_open_types:
             return UNKNOWN
@@ -580,6 +665,9 @@ class Resolver:
             return Resolution()
         is_likely = len(qualified) == 1 and shape.is_member and name not in rules.common_members
         return Resolution(tuple(found), "likely" if is_likely else "named")
+
+
+_ATTRIBUTE: Final = Outcome(is_proven=False, is_attribute=True)
 
 
 def _named(file: KnownFile, index: int) -> list[int]:

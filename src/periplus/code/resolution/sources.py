@@ -46,6 +46,11 @@ class KnownFile:
         return dict(found)
 
     @cached_property
+    def attributes(self) -> frozenset[str]:
+        """Names under which classes put values into their instances."""
+        return frozenset(one.name for one in self.facts.attributes)
+
+    @cached_property
     def qualified(self) -> dict[str, list[int]]:
         """Definitions by qualified name."""
         found: dict[str, list[int]] = defaultdict(list)

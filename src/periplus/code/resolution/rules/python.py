@@ -16,6 +16,10 @@ from periplus.code.resolution.rules.table import EXTERNAL, UNKNOWN, Entity, Look
 from periplus.code.resolution.sources import KnownFile
 
 _ENDINGS: Final = (".py", ".pyi")
+_LIST_METHODS: Final = {
+    **dict.fromkeys(("pop", "popleft", "popitem", "get", "setdefault", "__next__"), True),
+    **dict.fromkeys(("values", "copy", "union", "difference"), False),
+}
 _COMMON: Final = frozenset(
     "append extend insert remove pop clear index count sort reverse copy add discard update union difference intersection get items keys "
     "values setdefault popitem encode decode join split rsplit strip lstrip rstrip replace find rfind startswith endswith format lower "
@@ -91,12 +95,29 @@ def _at(lookup: Lookup, place: str) -> Entity | None:
 
 def _imported(lookup: Lookup, file: KnownFile, one: Import) -> Outcome:
     module = _module(lookup, file.path, one.module)
+    if not module.found and not one.name:
+        module = _namespace(lookup, file, one.module) or module
     if not module.found:
         return module if module.is_external or one.module.startswith(".") else EXTERNAL
     if one.name in ("", "*"):
         return module
+    if module.found[0].path == file.path:  # a package that takes a module of itself
+        below = _submodule(lookup, module.found[0], one.name)
+        if below.found:
+            return below._replace(is_proven=module.is_proven)
     found = lookup.member(module.found[0], one.name)
     return found._replace(is_proven=found.is_proven and module.is_proven)
+
+
+def _namespace(lookup: Lookup, file: KnownFile, name: str) -> Outcome | None:
+    """Return the folder ``name`` that holds no file of its own, by another import of the file that leads through it."""
+    for other in file.facts.imports:
+        if other.module.startswith(f"{name}."):
+            for entity in _module(lookup, file.path, other.module).found:
+                above, found, _ = f"/{entity.path}".rpartition(f"/{other.module.replace('.', '/')}")
+                if found:
+                    return Outcome((Entity(f"{above}/{name.replace('.', '/')}".strip("/"), -2),))
+    return None
 
 
 def _free(lookup: Lookup, file: KnownFile, name: str) -> Outcome:
@@ -107,10 +128,33 @@ def _free(lookup: Lookup, file: KnownFile, name: str) -> Outcome:
             module = _module(lookup, file.path, one.module)
             is_external = is_external or not module.found
             for entity in module.found:
+                if (star := lookup.sources.file(entity.path)) is not None and not _takes_star(star, name):
+                    continue
                 found = lookup.member(entity, name)
                 if found.found:
                     return found
-    return EXTERNAL if is_external else UNKNOWN
+    return EXTERNAL if is_external else _fixture(lookup, file, name)
+
+
+def _fixture(lookup: Lookup, file: KnownFile, name: str) -> Outcome:
+    """Look ``name`` up in the conftest.py files around a test: pytest passes fixtures by the names of parameters."""
+    folder, _, base = file.path.rpartition("/")
+    if not (base.startswith("test_") or base.endswith("_test.py") or base == "conftest.py"):
+        return UNKNOWN
+    while True:
+        place = f"{folder}/conftest.py" if folder else "conftest.py"
+        if place != file.path and lookup.sources.exists(place):
+            found = lookup.member(Entity(place, -1), name)
+            if found.found:
+                return found._replace(is_proven=False)
+        if not folder:
+            return UNKNOWN
+        folder = folder.rpartition("/")[0]
+
+
+def _takes_star(file: KnownFile, name: str) -> bool:
+    exports = file.facts.exports
+    return name in exports if exports and "*" not in exports else not name.startswith("_")
 
 
 def _submodule(lookup: Lookup, entity: Entity, name: str) -> Outcome:
@@ -123,4 +167,7 @@ def _submodule(lookup: Lookup, entity: Entity, name: str) -> Outcome:
     return Outcome((found,)) if found is not None else UNKNOWN
 
 
-RULES: Final = Rules("python", _imported, _free, _submodule, common_members=_COMMON, constructor="__init__")
+RULES: Final = Rules(
+    "python", _imported, _free, _submodule, common_members=_COMMON, constructor="__init__", takes_star=_takes_star, tries_imports=True, list_methods=_LIST_METHODS,
+    element_methods=("__getitem__", "__iter__"), entering="__enter__",
+)  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["EXTERNAL", "UNKNOWN", "Entity", "Lookup", "Outcome", "Rules"]
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from periplus.code.model import Definition, Import
@@ -25,13 +25,15 @@ class Entity(NamedTuple):
 
 class Outcome(NamedTuple):
     """``found`` is everything that a name may stand for at once (overloads); ``is_proven`` where scope and imports leave nothing else;
-    ``is_external`` where it comes from outside of the project. ``lists``: it is a list of that (a list of lists from 2 on).
+    ``is_external`` where it comes from outside of the project. ``lists``: it is a list of that (a list of lists from 2 on). ``is_attribute``:
+    it is a value that code puts into an instance, for which there is no definition.
     """
 
     found: tuple[Entity, ...] = ()
     is_proven: bool = True
     is_external: bool = False
     lists: int = 0
+    is_attribute: bool = False
 
 
 UNKNOWN: Final = Outcome((), is_proven=False)
@@ -64,7 +66,10 @@ class Rules(NamedTuple):
     instance of it, in a language where reading a member is a call; ``is_of_class`` then tells the members of a class from those of its
     instances. ``separates_fields``: a member that is called is no field, one of a value that is not called no method. ``sees`` tells
     whether code of a file can name a definition of another at all. ``joined`` adds to what was found that which is the same thing elsewhere, such as the
-    definition of what a header declares.
+    definition of what a header declares. ``takes_star`` tells whether a star import takes a name of a file; with ``tries_imports`` a
+    file may import one name from several places, one after the other. ``list_methods`` are methods of the language's own lists that
+    return what is in them: one of it (True), or a list (False); ``element_methods`` those of a class that return its elements, or an
+    iterator over them; ``entering`` is the one that a ``with`` statement calls.
     """
 
     family: str
@@ -81,3 +86,8 @@ class Rules(NamedTuple):
     has_part: Callable[[Lookup, Entity, KnownFile], bool] | None = None
     sees: Callable[[KnownFile, KnownFile, Definition], bool] | None = None
     joined: Callable[[Lookup, tuple[Entity, ...]], Outcome] | None = None
+    takes_star: Callable[[KnownFile, str], bool] | None = None
+    tries_imports: bool = False
+    list_methods: Mapping[str, bool] = {}
+    element_methods: tuple[str, ...] = ()
+    entering: str = ""

@@ -1,0 +1,202 @@
+"""Expressions taken apart: what they begin with, and the names and steps after it."""
+
+from __future__ import annotations
+
+__all__ = ["STEPS_MAX", "Expressions"]
+
+from typing import TYPE_CHECKING, Final, cast
+
+from periplus.code.extraction.grammar import Grammar
+from periplus.code.extraction.nodes import child_at
+from periplus.code.extraction.parts import Link, Spine, nested_links
+from periplus.code.extraction.scopes import Chain, Scope, dotted
+from periplus.code.languages.table import Extraction, Language
+from periplus.code.model import CALL, ELEMENT, LIST
+
+if TYPE_CHECKING:
+    import tree_sitter
+
+STEPS_MAX: Final = 12
+_NAME_BYTES_MAX: Final = 300
+_BRACKET: Final = ord("[")
+_CALLED: Final = (CALL,)
+
+
+class Expressions:
+    """The part of a walk that reads expressions and types, in the scope where the walk is."""
+
+    data: bytes
+    _grammar: Grammar
+    _row: Language
+    _scope: Scope
+
+    def text(self, node: tree_sitter.Node) -> str:
+        start = node.start_byte
+        return self.data[start : min(node.end_byte, start + _NAME_BYTES_MAX)].decode("utf-8", "replace")
+
+    def _is_instance(self, chain: Chain) -> bool:
+        if chain.root_kind == "t":
+            return True
+        if not isinstance(chain.root, str):
+            return False
+        found = self._scope.lookup(chain.root, with_classes=False)
+        return isinstance(found, Chain) and found.root_kind == "t" and not found.steps
+
+    def _steps_of(self, link: Link, *, is_root: bool) -> tuple[str, ...]:
+        """Return the steps that ``link`` adds to an expression."""
+        if is_root:
+            return link.suffix
+        if link.suffix[:1] == _CALLED and link.name in self._row.identities:
+            return link.suffix[1:]
+        return (link.name, *link.suffix)
+
+    def _unwind(self, node: tree_sitter.Node) -> Spine:
+        """Take the expression ``node`` apart."""
+        grammar = self._grammar
+        links: list[Link] = []
+        others: list[tree_sitter.Node] = []
+        suffix: tuple[str, ...] = ()
+        is_path = False
+        at: tree_sitter.Node | None = node
+        while at is not None:
+            access = grammar.accesses.get(at.kind_id)
+            if access is None:
+                inside = grammar.transparent.get(at.kind_id)
+                if inside is None:
+                    break
+                at = child_at(at, inside)
+                continue
+            reached, name = child_at(at, access.object), child_at(at, access.name)
+            keep = (reached.id if reached is not None else 0, name.id if name is not None else 0)
+            others += [child for child in at.named_children[::-1] if child.id not in keep]
+            if access.step:
+                is_element = access.is_subscript and self.data[at.named_children[-1].start_byte] == _BRACKET
+                suffix = (ELEMENT if is_element else access.step, *suffix)
+            if name is not None and reached is not None:
+                if name.kind_id in grammar.accesses:
+                    links += nested_links(name, grammar.accesses, self.text, others, suffix)
+                else:
+                    said = self.text(name)
+                    if access.sigil:
+                        said = said.removeprefix(access.sigil)
+                    links.append(Link(said, name.start_byte, suffix))
+                suffix = ()
+            is_path = access.is_path
+            if reached is None and name is not None and access.is_global:
+                links.append(Link(self.text(name), name.start_byte, suffix))
+                return Spine(Chain(self.text(name), (), "f"), links[::-1], others[::-1], is_named=True)
+            at = reached if reached is not None else name
+        others.reverse()
+        if at is None:
+            links.reverse()
+            return Spine(None, links, others)
+        spine = self._rooted(at, links, others, suffix)
+        if is_path and spine.is_named and spine.root is not None:
+            return Spine(spine.root._replace(root_kind="p"), spine.links, spine.others, is_named=True)
+        return spine
+
+    def _rooted(
+        self, at: tree_sitter.Node, links: list[Link], others: list[tree_sitter.Node], suffix: tuple[str, ...]
+    ) -> Spine:
+        """Return the expression with the names ``links`` (from the last to the first) and the root ``at``."""
+        grammar = self._grammar
+        kind = at.kind_id
+        root: Chain | None = None
+        if kind in grammar.name_ids or kind in grammar.self_ids or kind in grammar.super_ids:
+            text = self.text(at)
+            if kind in grammar.self_ids or text in grammar.self_names:
+                root = self._scope.instance
+            elif kind in grammar.super_ids or text in grammar.super_names:
+                owner = self._scope.class_owner()
+                root = Chain(owner, (), "u") if owner >= 0 else None
+            else:
+                links.append(Link(text, at.start_byte, suffix))
+                links.reverse()
+                return Spine(Chain(text, ()), links, others, is_named=True)
+        elif kind in grammar.own_ids:
+            instance = self._scope.instance
+            root = instance.then((self.text(at), *suffix)) if instance is not None else None
+        else:
+            others.append(at)
+            if kind in grammar.casts and (written := child_at(at, grammar.casts[kind])) is not None:
+                root = self._type_chain(written)
+                root = root.then(suffix) if root is not None else None
+            elif kind in grammar.null_ids:
+                root = Chain("", (), "n")
+            elif kind in grammar.literal_ids:
+                root = Chain("", (), "l")
+        links.reverse()
+        return Spine(root, links, others)
+
+    def _chain(self, node: tree_sitter.Node) -> Chain | None:
+        """Return what the expression ``node`` names, None where that is not known."""
+        if not self._grammar.is_spine(node):
+            parts = self._row.values.get(node.type)
+            for part in parts(node) if parts is not None else ():
+                found = self._chain(part)
+                if found is not None and found.root_kind != "n":
+                    return found
+            return None
+        spine = self._unwind(node)
+        root = spine.root
+        if root is None or root.root_kind in ("l", "n"):
+            return root if not spine.links else None
+        steps: tuple[str, ...] = root.steps
+        for at, link in enumerate(spine.links):
+            steps += self._steps_of(link, is_root=at == 0 and spine.is_named)
+        return Chain(root.root, steps, root.root_kind) if len(steps) <= STEPS_MAX else None
+
+    def _bare_type(self, node: tree_sitter.Node) -> tree_sitter.Node:
+        """Return the node of the name of the type that ``node`` writes."""
+        return self._unwrapped(node)[0]
+
+    def _unwrapped(self, node: tree_sitter.Node) -> tuple[tree_sitter.Node, int]:
+        """Return the node of the name of a type, and how many lists are around it."""
+        grammar = self._grammar
+        lists = 0
+        for _ in range(STEPS_MAX):
+            kind = node.kind_id
+            if (unwrap := grammar.unwraps.get(kind)) is not None:
+                inner, is_list = unwrap(cast("Extraction", self), node)
+                lists += is_list
+            else:
+                place = grammar.type_wrappers.get(kind)
+                if place is None and (place := grammar.list_types.get(kind)) is not None:
+                    lists += 1
+                inner = child_at(node, place) if place is not None else None
+            if inner is None:
+                break
+            node = inner
+        return node, lists
+
+    def _type_chain(self, node: tree_sitter.Node, *, is_instance: bool = True) -> Chain | None:
+        """Return the target of an instance of the type that ``node`` writes (of the type itself without ``is_instance``)."""
+        if self._row.named_type is not None:
+            named = self._row.named_type(self.text(node))
+            if named is not None and (is_instance or named[1] == _CALLED):
+                return self._chain_of(named[0], named[1] if is_instance else ())
+            if is_instance:
+                return None
+        bare, lists = self._unwrapped(node)
+        found = self._chain(bare)
+        if found is None or found.root_kind == "l":
+            return found
+        return found.then((CALL, *(LIST,) * lists)) if is_instance else found
+
+    def _chain_of(self, name: str, steps: tuple[str, ...]) -> Chain:
+        """Return the expression for the dotted name of a type and the steps after it."""
+        instance = self._scope.instance
+        if name == self._row.self_type and instance is not None:
+            return instance.then(steps[1:])
+        return dotted(name).then(steps)
+
+    def _value_chain(
+        self, value: tree_sitter.Node | None, type_: tree_sitter.Node | str | None, steps: tuple[str, ...] = ()
+    ) -> Chain | None:
+        if isinstance(type_, str):
+            return dotted(type_).then(_CALLED)
+        chain = self._type_chain(type_) if type_ is not None else None
+        if chain is not None or value is None:
+            return chain
+        chain = self._chain(value)
+        return chain.then(steps) if steps and chain is not None and chain.root_kind != "n" else chain
