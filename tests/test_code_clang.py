@@ -9,6 +9,7 @@ import pytest
 from periplus.code.extraction.parse import parse_source
 from periplus.code.languages.clang import header_row
 from periplus.code.languages.clang_text import blank_unreadable
+from periplus.code.resolution.dependencies import Recorder
 from periplus.code.resolution.resolver import Resolver
 from periplus.code.resolution.sources import MemorySources
 
@@ -351,3 +352,21 @@ def test_blanking_takes_time_by_the_size_of_the_text_and_keeps_all_places(text):
     assert [at for at, byte in enumerate(blanked) if byte == 10] == [at for at, byte in enumerate(data) if byte == 10]
     assert len(blanked) == len(data)
     assert header_row(data).name in ("c", "cpp")
+
+
+def test_what_a_name_was_looked_up_in_is_noted_for_each_file_that_asks():
+    sources = MemorySources({at: facts_of(at, text) for at, text in PROJECT.items()})
+    recorder = Recorder()
+    resolver = Resolver(sources, recorder)
+    asked = []
+    for path in ("src/main.c", "src/list.c"):
+        recorder.asked = set()
+        for target in sources.file(path).facts.targets:
+            resolver.resolve(path, target)
+        asked.append(recorder.asked)
+    wanted = {
+        Recorder.visited["include/lib/list.h"],
+        Recorder.path["include/lib/list.h"],
+        Recorder.contents["compile_commands.json"],
+    }
+    assert wanted <= asked[0] & asked[1]

@@ -45,6 +45,7 @@ Grade: TypeAlias = Literal["proven", "likely", "named"]
 CANDIDATES_MAX: Final = 20
 _BASES_MAX: Final = 200
 _ALIASES_MAX: Final = 4
+_DERIVED_MAX: Final = 4_000
 _NAMES_KEPT_MAX: Final = 100_000
 _TYPES: Final = frozenset(
     {"class", "interface", "enum", "struct", "trait", "record", "type", "union", "annotation", "object", "protocol", "module",
@@ -117,13 +118,15 @@ class Resolver:
         return self._memo.answer((entity, name), self._member, entity, name)
 
     def derived(self, kind: object, compute: Callable[[Sources], _Value]) -> _Value:
-        """Return what ``compute`` makes of the sources, worked out once for each ``kind``."""
+        """Return what ``compute`` makes of the sources, worked out once for each ``kind`` while no more than _DERIVED_MAX are kept."""
         recorder = self._recorder
         if kind not in self._derived:
             around, asked = recorder.asked if recorder is not None else set(), set[int]()
             if recorder is not None:
                 recorder.asked = asked
             made = compute(self.sources)
+            if len(self._derived) >= _DERIVED_MAX:
+                self._derived.clear()
             self._derived[kind] = (made, frozenset(asked))
             if recorder is not None:
                 recorder.asked = around

@@ -14,7 +14,6 @@ __all__ = ["RULES"]
 
 from collections.abc import Iterator, Sequence
 from typing import Final
-from weakref import WeakKeyDictionary
 
 from periplus.code.model import Definition, Import
 from periplus.code.resolution.rules.clang_files import HEADERS, Includes
@@ -26,14 +25,6 @@ _LANGUAGES: Final = frozenset({"c", "cpp"})
 _CALLABLE: Final = frozenset({"function", "method", "constructor"})
 _OUTER_KINDS: Final = frozenset({"namespace", "enum"})
 _LINKED_MAX: Final = 20
-_KNOWN: Final[WeakKeyDictionary[Sources, Includes]] = WeakKeyDictionary()
-
-
-def _includes(sources: Sources) -> Includes:
-    found = _KNOWN.get(sources)
-    if found is None:
-        found = _KNOWN[sources] = Includes(sources)
-    return found
 
 
 def _defining(sources: Sources, name: str) -> Iterator[tuple[KnownFile, int, Definition]]:
@@ -45,7 +36,7 @@ def _defining(sources: Sources, name: str) -> Iterator[tuple[KnownFile, int, Def
 
 def _imported(lookup: Lookup, file: KnownFile, one: Import) -> Outcome:
     if one.module[:1] in ('"', "<"):
-        found = _includes(lookup.sources).find(file.path, one.module)
+        found = Includes(lookup).find(file.path, one.module)
         if not found.paths:
             return EXTERNAL
         return Outcome(tuple(Entity(path, -1) for path in found.paths), is_proven=found.is_proven)
@@ -85,7 +76,7 @@ def _opened(file: KnownFile) -> frozenset[str]:
 
 def _free(lookup: Lookup, file: KnownFile, name: str) -> Outcome:
     sources = lookup.sources
-    closure = _includes(sources).closure(file.path)
+    closure = Includes(lookup).closure(file.path)
     by_namespace: dict[str, list[Entity]] = {}
     outside: list[tuple[KnownFile, int, Definition]] = []
     for other, index, one in _defining(sources, name):
@@ -140,18 +131,18 @@ def _joined(lookup: Lookup, found: tuple[Entity, ...]) -> Outcome:
         one = file.definitions[entity.symbol]
         if not one.is_exported or one.kind not in _CALLABLE | {"value"}:
             continue
-        linked, is_one = _linked(lookup.sources, file, one)
+        linked, is_one = _linked(lookup, file, one)
         is_proven = is_proven and is_one
         entities += linked
     return Outcome(tuple(dict.fromkeys(entities)), is_proven)
 
 
-def _linked(sources: Sources, file: KnownFile, one: Definition) -> tuple[list[Entity], bool]:
+def _linked(lookup: Lookup, file: KnownFile, one: Definition) -> tuple[list[Entity], bool]:
     """Return the other sides of a declaration or a definition, and whether there is only one definition."""
     is_defined = _is_definition(file, one)
-    includes = _includes(sources)
+    includes = Includes(lookup)
     found: list[Entity] = []
-    for other, index, candidate in _defining(sources, one.name):
+    for other, index, candidate in _defining(lookup.sources, one.name):
         if other.path == file.path or candidate.qualified != one.qualified or not candidate.is_exported:
             continue
         if (candidate.kind in _CALLABLE) != (one.kind in _CALLABLE) or candidate.kind not in _CALLABLE | {"value"}:

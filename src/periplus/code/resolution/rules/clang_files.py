@@ -10,6 +10,7 @@ from collections import deque
 from typing import Any, Final, NamedTuple
 
 from periplus.code.resolution.rules.clang_names import STANDARD_HEADERS
+from periplus.code.resolution.rules.table import Lookup
 from periplus.code.resolution.sources import Sources
 
 HEADERS: Final = (".h", ".hh", ".hpp", ".hxx", ".inl", ".ipp", ".tpp", ".tcc", ".txx")
@@ -18,7 +19,6 @@ _SETTINGS: Final = ("compile_commands.json", "build/compile_commands.json", "out
 _COMMANDS_MAX: Final = 2_000
 _INCLUDE_FOLDERS_MAX: Final = 200
 _CLOSURE_FILES_MAX: Final = 3_000
-_CLOSURES_MAX: Final = 512
 
 
 class Found(NamedTuple):
@@ -37,30 +37,19 @@ class Closure(NamedTuple):
 
 
 class Includes:
-    """Includes within one view; what was found is kept."""
+    """Includes within one view; what was found is kept by the resolver."""
 
-    def __init__(self, sources: Sources) -> None:
-        self._sources = sources
-        self._found: dict[tuple[str, str], Found] = {}
-        self._closures: dict[str, Closure] = {}
-        self._folders: tuple[str, ...] | None = None
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+        self._sources = lookup.sources
 
     def find(self, path: str, written: str) -> Found:
         """Return the files that ``written``, with its quotes or brackets, brings into the file ``path``."""
-        key = (posixpath.dirname(path) if written.startswith('"') else "", written)
-        found = self._found.get(key)
-        if found is None:
-            found = self._found[key] = self._find(*key)
-        return found
+        folder = posixpath.dirname(path) if written.startswith('"') else ""
+        return self._lookup.derived(("c include", folder, written), lambda _: self._find(folder, written))
 
     def closure(self, path: str) -> Closure:
-        found = self._closures.get(path)
-        if found is None:
-            found = self._closure(path)
-            if len(self._closures) >= _CLOSURES_MAX:
-                self._closures.clear()
-            self._closures[path] = found
-        return found
+        return self._lookup.derived(("c closure", path), lambda _: self._closure(path))
 
     def _closure(self, path: str) -> Closure:
         seen: dict[str, None] = {path: None}
@@ -121,17 +110,17 @@ class Includes:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """The folders that the compiler is told to search, as far as ``compile_commands.json`` says; else ``include`` at the top."""
-        if self._folders is None:
-            found: dict[str, None] = {}
-            for path in _SETTINGS:
-                data = self._sources.read(path)
-                if data is not None:
-                    found.update(dict.fromkeys(_told_folders(self._sources, data)))
-            if not found:
-                found["include"] = None
-            self._folders = tuple(found)[:_INCLUDE_FOLDERS_MAX]
-        return self._folders
+        return self._lookup.derived("c folders", _folders)
+
+
+def _folders(sources: Sources) -> tuple[str, ...]:
+    """Return the folders that the compiler is told to search, as far as ``compile_commands.json`` says; else ``include`` at the top."""
+    found: dict[str, None] = {}
+    for path in _SETTINGS:
+        data = sources.read(path)
+        if data is not None:
+            found.update(dict.fromkeys(_told_folders(sources, data)))
+    return tuple(found or ("include",))[:_INCLUDE_FOLDERS_MAX]
 
 
 def _inside(folder: str, name: str) -> str | None:
