@@ -319,7 +319,7 @@ class CodeMap:
             "SELECT state, count(*) FROM entry WHERE view = ? AND blob IS NULL AND state != 'gone' GROUP BY state",
             (view.id,),
         ):
-            unparsed[state] += files
+            unparsed[state.removesuffix("_own")] += files
         total = sum(files for files, _, _ in languages.values()) + sum(unparsed.values())
         return Status(
             self.root, dict(sorted(languages.items())), total, dict(sorted(unparsed.items())), view.failures(), size,

@@ -44,6 +44,16 @@ class FileReader:
                 data += more
             return data if len(data) <= size_max else None
 
+    def head(self, path: str, size: int) -> bytes:
+        """Return the first ``size`` bytes of a plain file; empty where it cannot be read."""
+        folder, _, name = path.rpartition("/")
+        try:
+            fd = os.open(name, _FILE, dir_fd=self._enter(folder))
+            with open(fd, "rb", buffering=0) as file:
+                return (file.read(size) or b"") if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+        except OSError:
+            return b""
+
     def _enter(self, folder: str) -> int:
         """Return the descriptor of ``folder``; that of the last one is kept open, since files come folder by folder."""
         if not folder:

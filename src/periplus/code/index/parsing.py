@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["Contents", "Job", "Row", "contents_of", "extractor_version", "row_of_contents"]
+__all__ = [
+    "Contents",
+    "Job",
+    "Row",
+    "contents_of",
+    "extractor_for",
+    "extractor_version",
+    "language_of_contents",
+    "row_of_contents",
+]
 
 import hashlib
 import importlib.util
@@ -14,7 +23,7 @@ import msgspec
 
 from periplus.code.extraction.parse import parse_source
 from periplus.code.index.file_reader import FileReader
-from periplus.code.languages.registry import language_key
+from periplus.code.languages.registry import language_key, row_of
 from periplus.code.languages.table import Language
 from periplus.code.limits import SOURCE_BYTES_MAX
 from periplus.code.listing.classification import state_of_contents
@@ -22,6 +31,8 @@ from periplus.code.model import FACTS_VERSION, KINDS, Facts, encode_facts, modul
 
 EXTRACTOR_VERSION: Final = 3
 NAME_CHARACTERS_MAX: Final = 200
+HEAD_BYTES: Final = 256
+OWN_MARK: Final = "+own"
 
 
 class Job(NamedTuple):
@@ -93,9 +104,24 @@ def contents_of(reader: FileReader, job: Job) -> Contents:
     return Contents(oid, data)
 
 
-def row_of_contents(contents: Contents, job: Job, row: Language) -> Row:
+def language_of_contents(contents: Contents, job: Job) -> Language | None:
+    """Return the language of a file by its name, or by the interpreter that it names."""
+    return row_of(job.path, (contents.data or b"")[:HEAD_BYTES])
+
+
+def extractor_for(row: Language, *, is_own: bool) -> str:
+    """Return the version of what makes the facts of a file. Where the project says that a file is its own, marks of generators in it do not
+    count, so that its facts are others than those of the same contents elsewhere.
+    """
+    return f"{extractor_version(row)}{OWN_MARK if is_own else ''}"
+
+
+def row_of_contents(contents: Contents, job: Job) -> Row:
     """Parse what was read. Raises nothing."""
-    key, extractor = language_key(row), extractor_version(row)
+    row = language_of_contents(contents, job)
+    if row is None:
+        return Row(b"", "", "", contents.state or "unsupported", contents.why)
+    key, extractor = language_key(row), extractor_for(row, is_own=job.is_own)
     data = contents.data
     if data is None:
         return Row(b"", key, extractor, contents.state, contents.why)

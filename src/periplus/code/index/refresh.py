@@ -25,7 +25,16 @@ from periplus.base.errors import EnvironmentFailure, LockTimeoutError
 from periplus.base.process.locks import Lock
 from periplus.code.index.blob_rows import BlobRows
 from periplus.code.index.database import Database
-from periplus.code.index.parsing import Job, Row, contents_of, extractor_version, row_of_contents
+from periplus.code.index.file_reader import FileReader
+from periplus.code.index.parsing import (
+    HEAD_BYTES,
+    Job,
+    Row,
+    contents_of,
+    extractor_for,
+    language_of_contents,
+    row_of_contents,
+)
 from periplus.code.index.view_rows import Change, ViewRows
 from periplus.code.languages.registry import language_key, row_of
 from periplus.code.listing import Listing, is_settled, list_files
@@ -121,7 +130,9 @@ class Refresher:
             changed, gone = view.changes(listing)
             outdated = view.outdated_languages()
             view.reparse(outdated)
-            attributes = self._attributes(listing, changed)
+            if any(_is_attributes(path) for path in (*gone, *(change.path for change in changed))):
+                changed = view.with_all(changed, gone)  # whatever they say may concern any file
+            attributes = self._attributes(listing)
             for change in changed:
                 self._put(change, attributes)
             view.remove(gone)
@@ -133,31 +144,37 @@ class Refresher:
         if change.is_gone:
             view.put(path, change, "gone", None)
             return
-        row = row_of(path)
+        row = row_of(path, self._head(path))
         size = int(change.stamp.partition(",")[0]) if change.stamp else None
-        state = state_of_path(path, size, row.name if row is not None else "", attributes.of(path))
+        told = attributes.of(path)
+        state = state_of_path(path, size, row.name if row is not None else "", told)
         if state or row is None:
             view.put(path, change, state, None)
             return
+        is_own = told.is_generated is False
         known = None
         if change.oid and change.stamp is None:
-            known = self._blobs.known(change.oid, language_key(row), extractor_version(row))
-        view.note_language(path)
-        view.put(path, change, "waiting" if known is None else "known", known[0] if known is not None else None)
+            known = self._blobs.known(change.oid, language_key(row), extractor_for(row, is_own=is_own))
+        view.note_language(row)
+        if known is not None:
+            view.put(path, change, "known", known[0])
+        else:
+            view.put(path, change, "waiting_own" if is_own else "waiting", None)
 
-    def _attributes(self, listing: Listing, changed: Sequence[Change]) -> Attributes:
-        """Return the attributes of files. Where they changed themselves, files keep the state that they had until they change."""
-        paths = [
-            path
-            for path in (*(listing.base or ()), *listing.dirty)
-            if path == ATTRIBUTES_NAME or path.endswith(f"/{ATTRIBUTES_NAME}")
-        ]
-        if listing.base is None and changed:
+    def _head(self, path: str) -> bytes:
+        """Return the first bytes of a file whose name tells no language and has no extension: of a script perhaps."""
+        if "." in path.rpartition("/")[2] or row_of(path) is not None:
+            return b""
+        with FileReader(self._root) as reader:
+            return reader.head(path, HEAD_BYTES)
+
+    def _attributes(self, listing: Listing) -> Attributes:
+        """Return the attributes of files."""
+        paths = [path for path in (*(listing.base or ()), *listing.dirty) if _is_attributes(path)]
+        if listing.base is None:
             paths += self.view.paths_named(ATTRIBUTES_NAME)
         files: dict[str, bytes] = {}
         if paths:
-            from periplus.code.index.file_reader import FileReader
-
             with FileReader(self._root) as reader:
                 for path in sorted(set(paths))[:_ATTRIBUTE_FILES_MAX]:
                     with contextlib.suppress(OSError):
@@ -168,15 +185,15 @@ class Refresher:
 
     def _parse(
         self,
-        jobs: list[tuple[str, bytes | None, str | None]],
+        jobs: list[tuple[str, str | None, bool]],
         listing: Listing,
         deadline: float,
         workers: int,
         progress: Progress | None,
     ) -> int:
         """Parse ``jobs`` until ``deadline``; return how many were."""
-        stamps = {path: stamp for path, _, stamp in jobs}
-        work = [Job(path, listing.algorithm) for path, _, _ in jobs]
+        stamps = {path: stamp for path, stamp, _ in jobs}
+        work = [Job(path, listing.algorithm, is_own) for path, _, is_own in jobs]
         done = 0
         batch: list[tuple[Job, Row]] = []
         for job, row in self._rows(work, stamps, deadline, workers):
@@ -202,21 +219,17 @@ class Refresher:
             yield from parse_files(self._root, work, workers=workers, deadline=deadline)
             self._attempt(())
             return
-        from periplus.code.index.file_reader import FileReader
-
         self._attempt(work)
         with FileReader(self._root) as reader:
             for job in work:
-                row = row_of(job.path)
-                assert row is not None  # only files of a known language wait
                 contents = contents_of(reader, job)
-                known = (
-                    self._blobs.known(contents.oid, language_key(row), extractor_version(row)) if contents.oid else None
-                )
+                row = language_of_contents(contents, job)
+                key = (language_key(row), extractor_for(row, is_own=job.is_own)) if row is not None else ("", "")
+                known = self._blobs.known(contents.oid, *key) if contents.oid and row is not None else None
                 if known is not None:
-                    yield job, Row(contents.oid, language_key(row), extractor_version(row), known[1])
+                    yield job, Row(contents.oid, *key, known[1])
                 else:
-                    yield job, row_of_contents(contents, job, row)
+                    yield job, row_of_contents(contents, job)
                 if time.monotonic() > deadline:
                     break
         self._attempt(())
@@ -269,6 +282,10 @@ class Refresher:
         else:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(note)
+
+
+def _is_attributes(path: str) -> bool:
+    return path == ATTRIBUTES_NAME or path.endswith(f"/{ATTRIBUTES_NAME}")
 
 
 def _as_stamp(text: str) -> tuple[int, int, int, int]:

@@ -11,7 +11,8 @@ import msgspec
 
 from periplus.code.index.database import Database, joined_path, stored_path
 from periplus.code.index.parsing import extractor_version
-from periplus.code.languages.registry import language_key, row_keyed, row_of
+from periplus.code.languages.registry import language_key, row_keyed
+from periplus.code.languages.table import Language
 from periplus.code.listing import IndexState, Listing, Stamp
 
 _KNOWN: Final = "known"
@@ -160,7 +161,8 @@ class ViewRows:
         folder, _, name = path.rpartition("/")
         self._touch(path)
         self._database.execute(
-            "UPDATE entry SET state = ?, blob = ?, stamp = ? WHERE view = ? AND folder = ? AND name = ? AND state = 'waiting'",
+            "UPDATE entry SET state = ?, blob = ?, stamp = ? WHERE view = ? AND folder = ? AND name = ?"
+            " AND state IN ('waiting', 'waiting_own')",
             (state, blob, stamp, self.id, self._folder(folder), stored_path(name)),
         )
 
@@ -183,10 +185,15 @@ class ViewRows:
                     (self.id, key),
                 )
             self._database.execute(
-                "UPDATE entry SET state = 'waiting', blob = NULL WHERE view = ? AND blob IN (SELECT id FROM blob WHERE language = ?)",
+                "UPDATE entry SET state = (SELECT iif(extractor LIKE '%+own', 'waiting_own', 'waiting') FROM blob WHERE id = entry.blob),"
+                " blob = NULL WHERE view = ? AND blob IN (SELECT id FROM blob WHERE language = ?)",
                 (self.id, key),
             )
-            self.extractors.pop(key, None)
+            row = row_keyed(key)
+            if row is None:
+                self.extractors.pop(key)
+            else:
+                self.extractors[key] = extractor_version(row)
 
     def finish(self, listing: Listing, now_ms: int, *, is_changed: bool) -> None:
         self.indexes = listing.indexes
@@ -207,28 +214,35 @@ class ViewRows:
         )
         return sorted(joined_path(folder, found) for folder, found in rows)
 
-    def waiting(self) -> list[tuple[str, bytes | None, str | None]]:
-        """Return path, oid and stamp of the files that wait to be parsed, those that somebody edits first."""
+    def with_all(self, changed: Sequence[Change], gone: Sequence[str]) -> list[Change]:
+        """Return ``changed`` and, unchanged, all other files that are there."""
+        known = {change.path for change in changed} | set(gone)
+        rest = [
+            Change(path, entry.oid or b"", entry.stamp.rstrip("?") if entry.stamp else None)
+            for path, entry in self._entries(_DIRTY).items()
+            if path not in known and entry.state != _GONE
+        ]
+        return [*changed, *rest]
+
+    def waiting(self) -> list[tuple[str, str | None, bool]]:
+        """Return path and stamp of the files that wait to be parsed, those that somebody edits first, and whether the project says that a
+        file is not generated.
+        """
         rows = self._database.execute(
-            "SELECT f.path, e.name, e.oid, e.stamp FROM entry e JOIN folder f ON f.id = e.folder"
-            " WHERE e.view = ? AND e.state = 'waiting' ORDER BY e.stamp IS NULL, f.path, e.name", (self.id,)
+            "SELECT f.path, e.name, e.stamp, e.state FROM entry e JOIN folder f ON f.id = e.folder"
+            " WHERE e.view = ? AND e.state IN ('waiting', 'waiting_own') ORDER BY e.stamp IS NULL, f.path, e.name", (self.id,)
         )  # fmt: skip
-        return [(joined_path(folder, name), oid, stamp) for folder, name, oid, stamp in rows]
+        return [(joined_path(folder, name), stamp, state == "waiting_own") for folder, name, stamp, state in rows]
 
     def waiting_count(self) -> int:
         found: int = self._database.execute(
-            "SELECT count(*) FROM entry WHERE view = ? AND state = 'waiting'", (self.id,)
+            "SELECT count(*) FROM entry WHERE view = ? AND state IN ('waiting', 'waiting_own')", (self.id,)
         ).fetchone()[0]
         return found
 
-    def note_language(self, path: str) -> str:
-        """Note the parser that files like ``path`` are parsed by; return the key of the language."""
-        row = row_of(path)
-        assert row is not None  # only files of a known language are parsed
-        key = language_key(row)
-        if key not in self.extractors:
-            self.extractors[key] = extractor_version(row)
-        return key
+    def note_language(self, row: Language) -> None:
+        """Note the parser of a language that the view has files of."""
+        self.extractors.setdefault(language_key(row), extractor_version(row))
 
     def _touch(self, path: str) -> None:
         """Note that a file changes, for the graph."""

@@ -15,7 +15,6 @@ import msgspec
 
 from periplus.code.index.file_reader import FileReader
 from periplus.code.index.parsing import Job, contents_of, row_of_contents
-from periplus.code.languages.registry import row_of
 
 MESSAGE_BYTES_MAX: Final = 256 << 20
 
@@ -48,10 +47,8 @@ def main() -> None:
         while (body := read_message(sys.stdin.buffer)) is not None:
             for number, job in enumerate(decoder.decode(body)):
                 path = job.path.encode("latin-1").decode("utf-8", "surrogateescape")
-                row = row_of(path)
-                assert row is not None  # only files of a known language are sent
                 own = job._replace(path=path)
-                write_message(sys.stdout.buffer, encode((number, row_of_contents(contents_of(reader, own), own, row))))
+                write_message(sys.stdout.buffer, encode((number, row_of_contents(contents_of(reader, own), own))))
                 sys.stdout.buffer.flush()
 
 

@@ -15,9 +15,8 @@ from typing import Final
 
 import msgspec
 
-from periplus.code.index.parsing import Job, Row, extractor_version
+from periplus.code.index.parsing import Job, Row
 from periplus.code.index.worker import write_message
-from periplus.code.languages.registry import language_key, row_of
 
 WORKERS_MAX: Final = 8
 SILENCE_S_MAX: Final = 30.0
@@ -142,9 +141,7 @@ def _bury(
     _end(worker, running, selector)
     if worker.done < len(worker.batch):
         job = worker.batch[worker.done]
-        row = row_of(job.path)
-        if row is not None:
-            yield job, Row(b"", language_key(row), extractor_version(row), "failed", why=why)
+        yield job, Row(b"", "", "", "failed", why=why)
         if rest := worker.batch[worker.done + 1 :]:
             waiting.append(rest)
     if waiting:
