@@ -125,14 +125,14 @@ def test_what_a_file_does_not_have_is_refused_and_nothing_is_written(project, tm
 
 
 def test_where_symbols_cannot_be_told_the_file_is_the_anchor_and_it_is_said(project, tmp_path):
-    write(tmp_path, "hash_password() { scrypt; }\n", "src/auth.sh")
-    done = project.remember(Memory("note", "the shell hashes too", about=("src/auth.sh:hash_password",)))
+    write(tmp_path, "hash_password() { scrypt; }\n", "src/auth.pl")
+    done = project.remember(Memory("note", "Perl hashes too", about=("src/auth.pl:hash_password",)))
     assert done.notes == (
-        "src/auth.sh is anchored as a whole, because its symbols cannot be read: no language is known whose files are named so",
+        "src/auth.pl is anchored as a whole, because its symbols cannot be read: no language is known whose files are named so",
     )
-    assert where(project, done.entity) == [("fresh", "src/auth.sh", 0)]
-    write(tmp_path, "changed\n", "src/auth.sh")
-    assert where(project, done.entity) == [("changed", "src/auth.sh", 0)]
+    assert where(project, done.entity) == [("fresh", "src/auth.pl", 0)]
+    write(tmp_path, "changed\n", "src/auth.pl")
+    assert where(project, done.entity) == [("changed", "src/auth.pl", 0)]
 
 
 def test_a_reference_that_names_no_file_is_kept_as_it_is(project):
