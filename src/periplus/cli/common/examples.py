@@ -42,7 +42,10 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "code impact": ("code impact with_vat", "code impact --diff main"),
     "code map": ("code map", 'code map "change the tax" --budget 2000'),
     "code search": ('code search "what has to be paid"',),
-    "code export": ("code export --format dot --around with_vat --output prices.dot", "code export --format scip --output index.scip"),
+    "code export": (
+        "code export --format dot --around with_vat --output prices.dot",
+        "code export --format scip --output index.scip",
+    ),
     "code status": ("code status",),
     "code index": ("code index",),
     "claim take": ("claim take src/auth.py", 'claim take "src/**/*.py" --text "types" --wait 60'),

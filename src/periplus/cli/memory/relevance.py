@@ -48,6 +48,7 @@ def _related(face: Face, arguments: argparse.Namespace) -> int:
         list(found.paths), found.task,
         [LikelyFileOut(one.path, one.score, list(one.why), one.source) for one in found.files],
         [hit_out(hit) for hit in found.memory], [hit_out(hit) for hit in found.work], found.left_out,
+        list(found.tests), list(found.commands),
     )  # fmt: skip
 
     def lines() -> Iterator[str]:
@@ -61,6 +62,9 @@ def _related(face: Face, arguments: argparse.Namespace) -> int:
                 yield f"{paint.dim}{title}{paint.end}"
             for hit in hits:
                 yield from _hit_lines(face, hit)
+        if result.commands:
+            yield f"{paint.dim}tests to run{paint.end}"
+            yield from (f"  {visible(command, face.width and face.width - 2)}" for command in result.commands)
         if result.left_out:
             yield f"{result.left_out:,} more: --limit {arguments.limit * 2}"
         if not (result.files or result.memory or result.work):

@@ -21,7 +21,10 @@ class LikelyFileOut(msgspec.Struct):
 
 
 class RelatedOut(msgspec.Struct, tag_field="schema", tag="periplus.related/1"):
-    """Each list starts with the likeliest entry. ``left_out`` counts entries beyond the limit or the budget."""
+    """Each list starts with the likeliest entry. ``left_out`` counts entries beyond the limit or the budget.
+    ``tests`` name what the files define (those of the task's likeliest files, where none are given), ``commands`` run them: where the code map
+    is at hand.
+    """
 
     paths: list[str]
     task: str
@@ -29,6 +32,8 @@ class RelatedOut(msgspec.Struct, tag_field="schema", tag="periplus.related/1"):
     memory: list[HitOut]
     work: list[HitOut]
     left_out: int
+    tests: list[str] = []
+    commands: list[str] = []
 
 
 class ChangedItemOut(msgspec.Struct):

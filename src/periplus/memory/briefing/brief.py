@@ -11,7 +11,8 @@ __all__ = ["Brief", "brief"]
 
 import os
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import DamageError, UsageError
@@ -23,7 +24,7 @@ from periplus.memory.briefing.brief_lines import BriefLine, BriefSection
 from periplus.memory.code_anchors.anchors import Ground
 from periplus.memory.entities.types import is_ended
 from periplus.memory.entities.validity import holds, standing
-from periplus.memory.retrieval.file_votes import likely_files
+from periplus.memory.retrieval.file_votes import Signal, likely_files
 from periplus.memory.retrieval.recall import SURROUNDINGS, Hit, bring_up_to_date, cut_to_tokens, hit_of, recall
 from periplus.memory.retrieval.search import Filters
 from periplus.memory.text.named_paths import NamedPath, about_named, named_paths
@@ -35,6 +36,8 @@ BUDGET_MIN: Final = 100
 _LINE_CHARACTERS_MAX: Final = 600
 _CLOSING_TOKENS: Final = 40
 _FILES_MAX: Final = 10
+_TESTED_MAX: Final = 3  # likely files whose tests are named
+_TEST_FILES_MAX: Final = 5
 _WORK_HITS_MAX: Final = 50
 _CHANGES_MAX: Final = 8
 _CHANGES_READ_MAX: Final = 4 * _CHANGES_MAX
@@ -52,6 +55,14 @@ _SECTIONS: Final = (
 _WORD: Final = re.compile(r"\w+")
 _WORK: Final = Filters(kinds=("commit", "prompt", "session"), with_rewritten=False)
 _JOINERS: Final = frozenset("\u00a0\u202f\u3000\u200d")  # typographic spaces and the emoji joiner
+
+
+class _Code(NamedTuple):
+    """See ``brief``."""
+
+    names: Collection[str] = ()
+    more: Sequence[Signal] = ()
+    tests_of: Callable[[Sequence[str]], Sequence[str]] | None = None
 
 
 class Brief(NamedTuple):
@@ -78,16 +89,19 @@ def brief(
     budget_tokens: int = 4_000,
     writer: Writer | None = None,
     names: Collection[str] = (),
+    more: Sequence[Signal] = (),
+    tests_of: Callable[[Sequence[str]], Sequence[str]] | None = None,
 ) -> Brief:
     """Compile the brief for ``task``. With ``writer`` it also has the claims of others, mail, handoffs, ready steps
-    and what changed since the writer's last session. ``names`` are the files that exist. Raises UsageError for a
+    and what changed since the writer's last session. ``names`` are the files that exist, ``more`` signals for
+    files of what memory does not know; ``tests_of`` returns the tests (PATH:NAME) of files. Raises UsageError for a
     budget under BUDGET_MIN.
     """
     if budget_tokens < BUDGET_MIN:
         raise UsageError(f"a brief needs a budget of at least {BUDGET_MIN} tokens, not {budget_tokens}",
                          mend=f"Say --budget {BUDGET_MIN} or more.")  # fmt: skip
     with one_question(journal):
-        candidates = _candidates(journal, task, now_ms, ground or Ground(root), writer, names)
+        candidates = _candidates(journal, task, now_ms, ground or Ground(root), writer, _Code(names, more, tests_of))
     candidates = [one._replace(lines=tuple(map(_in_one_line, one.lines))) for one in candidates]
     title = f"# Brief: {' '.join(task.split())}" if task.strip() else "# Brief"
     if estimate_tokens(title) > budget_tokens // 3:
@@ -104,7 +118,7 @@ def brief(
 
 
 def _candidates(
-    journal: Journal, task: str, now_ms: int, ground: Ground, writer: Writer | None, names: Collection[str]
+    journal: Journal, task: str, now_ms: int, ground: Ground, writer: Writer | None, code: _Code
 ) -> list[BriefSection]:
     """Return the sections with all lines that any budget has room for."""
     found = [_memory_section(journal, task, now_ms, ground, *section) for section in _SECTIONS]
@@ -114,7 +128,7 @@ def _candidates(
         found[_RULES:_RULES] = work_sections(journal, writer, now_ms)
     if task.strip():
         found.append(_sessions(journal, task, now_ms))
-        found.append(_files(journal, task, ground.root, names))
+        found += _files(journal, task, ground.root, code)
     return found + _changes_or_why_not(journal, writer) if writer is not None else found
 
 
@@ -242,18 +256,34 @@ def _days(times: Iterable[str]) -> str:
     return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
 
 
-def _files(journal: Journal, task: str, root: str, names: Collection[str]) -> BriefSection:
-    """Return files that earlier work predicts; files that are gone are left out where any is there."""
+def _files(journal: Journal, task: str, root: str, code: _Code) -> list[BriefSection]:
+    """Return files that earlier work and the code predict, and their tests; files that are gone are left out where any is there."""
 
     def is_there(path: str) -> bool:
         return os.path.lexists(os.path.join(root, path.replace("\0", "")))
 
-    votes = likely_files(journal, task, names=names, is_there=is_there if root else None, most=4 * _FILES_MAX)
-    lines = [BriefLine(f"- {vote.path} [{vote.source}]", vote.source) for vote in votes if vote.source]
-    left_out = max(0, len(lines) - _FILES_MAX)
-    return BriefSection(
-        "Files likely to change", tuple(lines[:_FILES_MAX]), left_out, f'periplus related --task "{_short(task)}"'
+    votes = likely_files(
+        journal, task, names=code.names, is_there=is_there if root else None, most=4 * _FILES_MAX, more=code.more
     )
+    asked = {path for signal in code.more for path in signal.votes}
+    votes = [vote for vote in votes if vote.source or vote.path in asked]
+    lines = [BriefLine(f"- {vote.path}{f' [{vote.source}]' if vote.source else ''}", vote.source) for vote in votes]
+    left_out = max(0, len(lines) - _FILES_MAX)
+    more = f'periplus related --task "{_short(task)}"'
+    found = [BriefSection("Files likely to change", tuple(lines[:_FILES_MAX]), left_out, more)]
+    if code.tests_of is not None and votes:
+        found.append(_tests(code.tests_of([vote.path for vote in votes[:_TESTED_MAX]]), more))
+    return found
+
+
+def _tests(tests: Sequence[str], more: str) -> BriefSection:
+    """Return the files of tests with the number of their tests, those with the most first."""
+    counts = Counter(test.partition(":")[0] for test in tests)
+    rows = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    lines = [
+        BriefLine(f"- {path}: {count} of its tests name what the likeliest files define", "") for path, count in rows
+    ]
+    return BriefSection("Tests to run", tuple(lines[:_TEST_FILES_MAX]), max(0, len(lines) - _TEST_FILES_MAX), more)
 
 
 def _changes_or_why_not(journal: Journal, writer: Writer) -> list[BriefSection]:

@@ -9,7 +9,7 @@ tests support each other.
 
 from __future__ import annotations
 
-__all__ = ["FileVote", "likely_files"]
+__all__ = ["FileVote", "Signal", "likely_files"]
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -53,13 +53,13 @@ class _Recent(NamedTuple):
     is_commit: bool
 
 
-class _Signal(NamedTuple):
-    """One reason for files: the weight of each, and the work that supports it."""
+class Signal(NamedTuple):
+    """One reason for files: the vote for each, scaled to the greatest of them and then to ``weight``, and the work that supports it."""
 
     why: str
     weight: float
     votes: Mapping[str, float]
-    sources: Mapping[str, str]
+    sources: Mapping[str, str] = {}
 
 
 def likely_files(
@@ -70,10 +70,11 @@ def likely_files(
     names: Collection[str] = (),
     is_there: Callable[[str], bool] | None = None,
     most: int = _RANKED_MAX,
+    more: Sequence[Signal] = (),
 ) -> list[FileVote]:
     """Return the files that ``task``, or a change of ``paths``, will probably change, the most likely first.
     ``names`` are files that exist, of which one that no work has touched may match by its name. Files that are
-    gone are left out where any is there.
+    gone are left out where any is there. ``more`` are further signals, of what memory does not know.
     """
     bring_up_to_date(journal)
     words = query_terms(task, of_end=0)  # a piece of work counts from its beginning
@@ -81,6 +82,7 @@ def likely_files(
     signals = [_beside(journal, paths)] if paths else []
     if words:
         signals += _of_task(journal, words, recent, names)
+    signals += more
     if is_there is not None:
         signals = _of_those(signals, is_there)
     scores, why, sources = _added(signals)
@@ -100,7 +102,7 @@ def likely_files(
     ]
 
 
-def _of_task(journal: Journal, words: list[str], recent: list[_Recent], names: Collection[str]) -> list[_Signal]:
+def _of_task(journal: Journal, words: list[str], recent: list[_Recent], names: Collection[str]) -> list[Signal]:
     times = sorted({one.ts for one in recent if one.is_commit} or {one.ts for one in recent})
 
     def faded(found: Iterable[Candidate]) -> list[tuple[float, Candidate]]:
@@ -120,12 +122,12 @@ def _of_task(journal: Journal, words: list[str], recent: list[_Recent], names: C
         _voted(journal, "similar commits changed it", like("commit")),
         _voted(journal, "similar sessions touched it", like("session")),
         _voted(journal, "similar prompts or answers concern it", like("prompt", "answer")),
-        _Signal("its path has words of the task", 1.0, _by_path(words, {*names, *(one.path for one in recent)}), {}),
-        _Signal("it changed recently", _LATELY_WEIGHT, _lately(recent), {}),
+        Signal("its path has words of the task", 1.0, _by_path(words, {*names, *(one.path for one in recent)}), {}),
+        Signal("it changed recently", _LATELY_WEIGHT, _lately(recent), {}),
     ]
 
 
-def _voted(journal: Journal, why: str, like: Iterable[tuple[float, Candidate]]) -> _Signal:
+def _voted(journal: Journal, why: str, like: Iterable[tuple[float, Candidate]]) -> Signal:
     votes: dict[str, float] = {}
     sources: dict[str, str] = {}
     for score, one in like:
@@ -133,10 +135,10 @@ def _voted(journal: Journal, why: str, like: Iterable[tuple[float, Candidate]]) 
         for path in touched:
             votes[path] = votes.get(path, 0.0) + score / len(touched) ** 0.5
             sources.setdefault(path, _source(one.item_id, one.part))
-    return _Signal(why, 1.0, votes, sources)
+    return Signal(why, 1.0, votes, sources)
 
 
-def _beside(journal: Journal, paths: Sequence[str]) -> _Signal:
+def _beside(journal: Journal, paths: Sequence[str]) -> Signal:
     """Return what commits and sessions that touched ``paths`` touched besides; those that touched few files count
     most.
     """
@@ -152,7 +154,7 @@ def _beside(journal: Journal, paths: Sequence[str]) -> _Signal:
             for other in others:
                 votes[other] = votes.get(other, 0.0) + 1 / len(others)
                 sources.setdefault(other, _source(item_id, part))
-    return _Signal(
+    return Signal(
         "changed together with these files", 1.0, {path: votes[path] for path in votes if path not in paths}, sources
     )
 
@@ -205,7 +207,7 @@ def _lately(recent: list[_Recent]) -> dict[str, float]:
     return weights
 
 
-def _of_those(signals: list[_Signal], is_there: Callable[[str], bool]) -> list[_Signal]:
+def _of_those(signals: list[Signal], is_there: Callable[[str], bool]) -> list[Signal]:
     """Keep the files that exist; unchanged where none exists, for then the work was done elsewhere."""
     there = {path for path in dict.fromkeys(path for signal in signals for path in signal.votes) if is_there(path)}
     if not there:
@@ -216,7 +218,7 @@ def _of_those(signals: list[_Signal], is_there: Callable[[str], bool]) -> list[_
     ]
 
 
-def _added(signals: Iterable[_Signal]) -> tuple[dict[str, float], dict[str, list[str]], dict[str, str]]:
+def _added(signals: Iterable[Signal]) -> tuple[dict[str, float], dict[str, list[str]], dict[str, str]]:
     """Return the sums, and for each file its signals, the greatest first, with the work that supports it."""
     parts: dict[str, list[tuple[float, str, str]]] = {}
     for signal in signals:

@@ -19,7 +19,7 @@ from periplus.journal import Journal
 from periplus.memory.code_anchors.anchors import Ground
 from periplus.memory.entities.types import rows_of
 from periplus.memory.entities.validity import holds
-from periplus.memory.retrieval.file_votes import FileVote, likely_files
+from periplus.memory.retrieval.file_votes import FileVote, Signal, likely_files
 from periplus.memory.retrieval.recall import SURROUNDINGS, Hit, hit_of, recall
 from periplus.memory.retrieval.search import Filters
 
@@ -30,7 +30,9 @@ _WORK: Final = ("commit", "prompt", "session")
 
 
 class Related(NamedTuple):
-    """Each part has the most likely first. ``left_out`` counts what is beyond the limit or the budget, of all parts."""
+    """Each part has the most likely first. ``left_out`` counts what is beyond the limit or the budget, of all parts.
+    ``tests`` are those to run, ``commands`` run them.
+    """
 
     paths: tuple[str, ...]
     task: str
@@ -38,6 +40,8 @@ class Related(NamedTuple):
     memory: tuple[Hit, ...]
     work: tuple[Hit, ...]
     left_out: int
+    tests: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
 
 
 def related(
@@ -51,10 +55,11 @@ def related(
     is_there: Callable[[str], bool] | None = None,
     limit: int = 10,
     budget_tokens: int | None = None,
+    more: Sequence[Signal] = (),
 ) -> Related:
     """Return what is related to ``paths`` (as the project names them) and to ``task``. ``names`` are existing files,
     touched by known work or not; ``is_there`` tests whether a file exists: missing files are not proposed, unless
-    all are missing.
+    all are missing. ``more`` are signals for files, of what memory does not know.
 
     Raises UsageError where neither is given, for too many paths, and for a limit under 1.
     """
@@ -65,7 +70,7 @@ def related(
     if limit < 1:
         raise UsageError("a limit is at least 1")
     ground = ground or Ground("")
-    files = likely_files(journal, task, paths=paths, names=names, is_there=is_there)
+    files = likely_files(journal, task, paths=paths, names=names, is_there=is_there, more=more)
     memory = _memory(journal, paths, task, now_ms, ground)
     work = _work(journal, paths, task, now_ms, ground)
     counts = [min(limit, len(files)), min(limit, len(memory)), min(limit, len(work))]

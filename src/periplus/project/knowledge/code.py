@@ -64,10 +64,10 @@ def hurried_map(index: str, top: str) -> CodeMap:
 
 
 @contextlib.contextmanager
-def fresh_view(index: str, top: str) -> Iterator[CodeView | None]:
+def fresh_view(index: str, top: str, *, with_graph: bool = False) -> Iterator[CodeView | None]:
     """Open the view of the worktree ``top`` in a hurry; None where the index at ``index`` has none, or it is behind by more than a few files.
 
-    Nothing is made for the question: an index that nobody asked for is not begun.
+    Nothing is made for the question: an index that nobody asked for is not begun. ``with_graph`` brings its graph up to date, too, if that is soon done.
     """
     from periplus.base.errors import EnvironmentFailure
     from periplus.code.index.glance import has_view
@@ -77,7 +77,7 @@ def fresh_view(index: str, top: str) -> Iterator[CodeView | None]:
         return
     with hurried_map(index, top) as code_map:
         try:
-            view: CodeView | None = code_map.view()
+            view: CodeView | None = code_map.view(with_graph=with_graph)
         except EnvironmentFailure:  # git is too slow, or gone
             view = None
         yield None if code_map.freshness.waiting or code_map.freshness.is_behind else view

@@ -6,10 +6,12 @@ __all__ = ["brief_for", "filters_in", "names_in", "related_to"]
 
 import os
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import refuse_text
 from periplus.project.declared_types import check_type
+from periplus.project.knowledge.code_signals import code_knowledge
 from periplus.project.knowledge.grounds import ground_of
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from periplus.project.store import ProjectStore
 
 _NAMES_MAX: Final = 4_000
+_TESTED_MAX: Final = 3  # likely files whose tests are named
 _LEFT_OUT: Final = frozenset({"node_modules", "__pycache__", "venv", "target", "build", "dist"})
 
 
@@ -43,10 +46,12 @@ def brief_for(project: ProjectStore, task: str, *, budget_tokens: int) -> Brief:
     from periplus.memory.briefing.brief import brief
 
     project.look_to_answer()
-    return brief(
-        project.journal, task, now_ms=project.journal.clock.now_ms(), ground=ground_of(project), budget_tokens=budget_tokens,
-        writer=project.writer, names=names_in(project.top),
-    )  # fmt: skip
+    with code_knowledge(project) if task.strip() else nullcontext() as code:
+        return brief(
+            project.journal, task, now_ms=project.journal.clock.now_ms(), ground=ground_of(project), budget_tokens=budget_tokens,
+            writer=project.writer, names=names_in(project.top), more=code.signals((), task) if code is not None else (),
+            tests_of=(lambda paths: [str(test) for test in code.tests(paths)]) if code is not None else None,
+        )  # fmt: skip
 
 
 def names_in(folder: str) -> list[str]:
@@ -86,8 +91,14 @@ def related_to(
     refuse_text(paths=paths)
     project.look_to_answer()
     top = project.top
-    return related(
-        project.journal, paths, task, now_ms=project.journal.clock.now_ms(), ground=ground_of(project), limit=limit,
-        budget_tokens=budget_tokens, names=names_in(project.top),
-        is_there=lambda path: os.path.lexists(os.path.join(top, path.replace("\0", ""))),
-    )  # fmt: skip
+    with code_knowledge(project) as code:
+        found = related(
+            project.journal, paths, task, now_ms=project.journal.clock.now_ms(), ground=ground_of(project), limit=limit,
+            budget_tokens=budget_tokens, names=names_in(project.top),
+            is_there=lambda path: os.path.lexists(os.path.join(top, path.replace("\0", ""))),
+            more=code.signals(paths, task) if code is not None else (),
+        )  # fmt: skip
+        if code is None:
+            return found
+        tests = code.tests(paths or [one.path for one in found.files[:_TESTED_MAX]])
+        return found._replace(tests=tuple(map(str, tests)), commands=tuple(code.commands(tests)))
