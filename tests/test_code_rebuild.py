@@ -52,6 +52,10 @@ OTHERS = {
     ".rb": (
         "require_relative '{4}'\nmodule App\n  class {2} < {3}\n    def {0}\n      {1}\n      {3}.new.{0}\n    end\n  end\nend\ndef {1}\n  {0}\nend\n"
     ),
+    ".c": '#include "{4}.h"\n#include "pkg/{4}.c"\nstruct {2} {{ struct {3} *kept; }};\nvoid {0}(void);\nvoid {1}(void) {{ {0}(); }}\n',
+    ".cpp": (
+        '#include "{4}.cpp"\nclass {2} : public {3} {{ void {0}(); }};\nvoid {2}::{0}() {{ {1}(); }}\nvoid {1}() {{ {2} x; x.{0}(); }}\n'
+    ),
     ".sh": ". ./{4}.sh\n{0}() {{\n  {1}\n}}\n{1}\n",
     ".swift": "import {4}\nclass {2}: {3} {{ func {0}() {{ {1}(); {3}().{0}() }} }}\nfunc {1}() {{ {0}() }}\n",
 }

@@ -37,8 +37,18 @@ def interface_difference(old: KnownFile, new: KnownFile) -> Difference:
 def _whole(file: KnownFile) -> object:
     """Return what the meaning of any name in the file may depend on."""
     facts = file.facts
-    loose = [(one.module, one.name, one.is_outer, one.is_reexport) for one in facts.imports if not one.local]
-    return facts.language, facts.package, loose
+    beside: dict[int, list[str]] = defaultdict(list)  # a declaration of a module, and the import that it stands for
+    for definition in file.definitions:
+        beside[definition.line].append(definition.qualified)
+    loose = [
+        (one.module, one.name, one.is_outer, one.is_reexport, beside.get(one.line))
+        for one in facts.imports
+        if not one.local
+    ]
+    modules = {one.module for one in facts.imports if not one.name}
+    below = [one.module for one in facts.imports if any(one.module.startswith(f"{module}.") for module in modules)]
+    exports = bool(facts.exports), "*" in facts.exports
+    return facts.language, facts.package, loose, below, exports
 
 
 def _parts(file: KnownFile) -> _Parts:
@@ -49,7 +59,7 @@ def _parts(file: KnownFile) -> _Parts:
         parent = definitions[one.parent] if one.parent >= 0 else None
         type_, bases = facts.types.get(number), facts.bases.get(number, ())
         found[one.name].append(
-            (one.qualified, one.kind, one.is_exported, parent and (parent.qualified, parent.kind),
+            (one.qualified, one.kind, one.is_exported, one.body_byte < one.end_byte, parent and (parent.qualified, parent.kind),
              type_ and _plain(file, type_), [_plain(file, base) for base in bases])
         )  # fmt: skip
     for attribute in facts.attributes:

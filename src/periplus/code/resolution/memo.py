@@ -22,6 +22,7 @@ from periplus.code.resolution.rules.table import UNKNOWN, Outcome
 
 DEPTH_MAX: Final = 60
 KEPT_MAX: Final = 100_000
+KEYS_KEPT_MAX: Final = 2_000_000
 _ROUNDS_MAX: Final = 8
 _NEVER: Final = sys.maxsize
 _Arguments = TypeVarTuple("_Arguments")
@@ -47,6 +48,7 @@ class Memo:
         self._asked: dict[object, frozenset[int]] = {}
         self._growing: dict[object, _Growth] = {}
         self._provisional: dict[object, int] = {}  # the lowest depth of the unfinished answers that it relies on
+        self._keys = 0
         self._lowest = _NEVER  # the same for what is being worked out
 
     def answer(self, key: object, compute: Callable[[*_Arguments], Outcome], *arguments: *_Arguments) -> Outcome:
@@ -66,9 +68,10 @@ class Memo:
         if len(self._growing) >= DEPTH_MAX:
             self._lowest = -1
             return UNKNOWN
-        if len(self._known) > KEPT_MAX and not self._growing:
+        if not self._growing and (len(self._known) > KEPT_MAX or self._keys > KEYS_KEPT_MAX):
             self._known.clear()
             self._asked.clear()
+            self._keys = 0
         return self._grown(key, compute, *arguments)
 
     def _grown(self, key: object, compute: Callable[[*_Arguments], Outcome], *arguments: *_Arguments) -> Outcome:
@@ -91,6 +94,7 @@ class Memo:
         asked: frozenset[int] = frozenset()
         if recorder is not None:
             asked = self._asked[key] = frozenset(recorder.asked)
+            self._keys += len(asked)
             asked_around |= asked
             recorder.asked = asked_around
         if self._lowest < depth:

@@ -143,6 +143,17 @@ class Resolver:
     def _target(self, file: KnownFile, target: Target) -> Outcome:
         return self._memo.answer((file.path, target), self._follow, file, target)
 
+    def _note_root(self, file: KnownFile, target: Target, number: int) -> None:
+        """Note that what ``target`` begins with was looked at."""
+        if self._recorder is None:
+            return
+        if target.root == "i":
+            self._recorder.asked.add(Recorder.name[file.facts.imports[number].local])
+        elif number >= 0:
+            self._note_name(file, number)
+        elif isinstance(target.value, str):
+            self._recorder.asked.add(Recorder.name[target.value])
+
     def _note_name(self, file: KnownFile, index: int) -> None:
         """Note that what ``index`` is was looked at."""
         if self._recorder is not None and 0 <= index < len(file.definitions):
@@ -152,8 +163,7 @@ class Resolver:
         steps: Sequence[str] = target.steps
         rules = rules_of(file.facts.language)
         number = target.value if isinstance(target.value, int) else -1
-        if target.root != "i":
-            self._note_name(file, number)
+        self._note_root(file, target, number)
         if target.root == "s":
             at = Outcome(tuple(Entity(file.path, index) for index in _named(file, number)))
         elif target.root == "i":
