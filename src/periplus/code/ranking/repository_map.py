@@ -23,8 +23,8 @@ _SYMBOLS_PER_FILE_MAX: Final = 24
 _SHARE: Final = 0.12  # of the tokens that are left, what one file may take
 _FILE_TOKENS_MIN: Final = 60
 _SEEDED_MAX: Final = 60  # files that the words of the task make seeds
-_WORDS, _GIVEN, _DIRTY = 1.0, 0.5, 0.15
-_NEAR: Final = 0.35  # weight of the links beside that of the words themselves
+_WORDS, _GIVEN, _DIRTY = 1.0, 0.35, 0.15
+_NEAR: Final = 0.6  # weight of the links beside that of the words themselves
 _TEST_FACTOR: Final = 0.3  # without a task
 _LISTS: Final = frozenset({"__all__", "__slots__"})  # names that tell nothing of a file
 
