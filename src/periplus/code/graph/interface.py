@@ -9,6 +9,7 @@ from __future__ import annotations
 __all__ = ["Difference", "interface_difference"]
 
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
 from periplus.code.model import Target
@@ -46,9 +47,17 @@ def _whole(file: KnownFile) -> object:
         if not one.local
     ]
     modules = {one.module for one in facts.imports if not one.name}
-    below = [one.module for one in facts.imports if any(one.module.startswith(f"{module}.") for module in modules)]
+    below = [one.module for one in facts.imports if any(outer in modules for outer in _outer_modules(one.module))]
     exports = bool(facts.exports), "*" in facts.exports
     return facts.language, facts.package, loose, below, exports
+
+
+def _outer_modules(module: str) -> Iterator[str]:
+    """Iterate over the modules that ``module`` is written to lie in."""
+    at = module.rfind(".")
+    while at > 0:
+        yield module[:at]
+        at = module.rfind(".", 0, at)
 
 
 def _parts(file: KnownFile) -> _Parts:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Protocol
 
-from periplus.code.model import Definition, Facts, Reference
+from periplus.code.model import MARKS, Definition, Facts, Reference, module_stem
 
 
 class KnownFile:
@@ -60,10 +60,18 @@ class KnownFile:
 
     @cached_property
     def targets_by_name(self) -> dict[str, list[int]]:
-        """Numbers of targets by the name that they end with."""
+        """Numbers of targets by the name that they end with; of a name that several imports bind, by what each of them takes."""
         found: dict[str, list[int]] = defaultdict(list)
+        bound: dict[str, set[str]] = defaultdict(set)
+        for one in self.facts.imports:
+            if one.local and one.is_outer:
+                bound[one.local].add(one.name or module_stem(one.module))
         for number, target in enumerate(self.facts.targets):
-            found[self.facts.final_name(target)].append(number)
+            names = {self.facts.final_name(target)}
+            if target.root == "i" and all(step in MARKS for step in target.steps):
+                names |= bound[self.facts.imports[int(target.value)].local]
+            for name in names:
+                found[name].append(number)
         return dict(found)
 
     @cached_property
