@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["Findings", "assemble"]
+__all__ = ["Findings", "Mention", "assemble"]
 
 import re
-from bisect import bisect_right
-from typing import Final, NamedTuple
+from operator import itemgetter
+from typing import Final, NamedTuple, TypeAlias
 
 from periplus.code.extraction.parts import Draft, placed
 from periplus.code.extraction.scopes import Chain, Found, Names, Scope, as_target
@@ -14,7 +14,12 @@ from periplus.code.languages.table import Language
 from periplus.code.model import Attribute, Facts, Import, Target, definition_rows
 
 _EVERYTHING: Final = "*"
+_NO_END: Final = 1 << 62
 _LINE_BREAK: Final = re.compile(rb"\n")
+
+
+Mention: TypeAlias = tuple[int, int, Scope, int, Chain | str]
+"""A reference: its byte, the definition around it, its scope, its role by number, and what it names (text for a bare name)."""
 
 
 class Findings(NamedTuple):
@@ -24,7 +29,7 @@ class Findings(NamedTuple):
     row: Language
     drafts: list[Draft]
     imports: list[Import]
-    references: list[tuple[int, int, Scope, int, Chain]]
+    references: list[Mention]
     types: dict[int, tuple[Scope, Chain]]
     bases: dict[int, tuple[Scope, list[Chain]]]
     parts: list[tuple[Scope, str, Chain]]
@@ -42,23 +47,11 @@ def assemble(findings: Findings, *, has_errors: bool) -> Facts:
                 draft.is_exported = draft.name in findings.exports
     definitions = placed(findings.drafts, starts)
     names = Names(findings.row, findings.imports)
-    targets: dict[Found, int] = {}
-    rows: list[tuple[int, int, int]] = []
-    findings.references.sort(key=_by_byte)
-    for byte, owner, scope, role, chain in findings.references:
-        found = names.target(scope, chain)
-        if found is not None:
-            number = targets.setdefault(found, len(targets))
-            rows.append((bisect_right(starts, byte), owner + 1, number << 2 | role))
+    places = _places(findings.references, names, starts)
     for scope, name, chain in findings.parts:
         index = scope.lookup(name, with_classes=True)
         if isinstance(index, int) and index >= 0:
             findings.bases.setdefault(index, (scope, []))[1].append(chain)
-    places: list[int] = []
-    line = owner = 0
-    for row in dict.fromkeys(rows):
-        places += (row[0] - line, row[1] - owner, row[2])
-        line, owner = row[0], row[1]
     types = {
         index: as_target(found)
         for index, (scope, chain) in findings.types.items()
@@ -70,7 +63,7 @@ def assemble(findings: Findings, *, has_errors: bool) -> Facts:
     }
     attributes = _attributes(findings, names)
     return Facts(
-        findings.row.name, *definition_rows(definitions), tuple(findings.imports), tuple(as_target(key) for key in targets), tuple(places),
+        findings.row.name, *definition_rows(definitions), tuple(findings.imports), tuple(as_target(key) for key in names.targets), tuple(places),
         types, bases, tuple(attributes), findings.exports, findings.package, has_errors,
     )  # fmt: skip
 
@@ -92,5 +85,25 @@ def _attributes(findings: Findings, names: Names) -> list[Attribute]:
     ]
 
 
-def _by_byte(reference: tuple[int, int, Scope, int, Chain]) -> int:
-    return reference[0]
+def _places(references: list[Mention], names: Names, starts: list[int]) -> list[int]:
+    """Return the references as numbers, in the order of the file; their targets are numbered in ``names``."""
+    rows: list[tuple[int, int, int]] = []
+    references.sort(key=itemgetter(0))
+    ends = iter((*starts[1:], _NO_END))
+    line, end = 1, next(ends)
+    for byte, owner, scope, role, chain in references:
+        number = scope.targets.get(chain)
+        if number is None:
+            number = names.number(scope, chain)
+        if number < 0:
+            continue
+        while byte >= end:
+            line += 1
+            end = next(ends)
+        rows.append((line, owner + 1, number << 2 | role))
+    places: list[int] = []
+    before = owner_before = 0
+    for line, owner, what in dict.fromkeys(rows):
+        places += (line - before, owner - owner_before, what)
+        before, owner_before = line, owner
+    return places

@@ -7,7 +7,7 @@ __all__ = ["STEPS_MAX", "Expressions"]
 from typing import TYPE_CHECKING, Final, cast
 
 from periplus.code.extraction.grammar import Grammar
-from periplus.code.extraction.nodes import child_at
+from periplus.code.extraction.nodes import child_at, child_of
 from periplus.code.extraction.parts import Link, Spine, nested_links
 from periplus.code.extraction.scopes import Chain, Scope, dotted
 from periplus.code.languages.table import Extraction, Language
@@ -31,8 +31,10 @@ class Expressions:
     _scope: Scope
 
     def text(self, node: tree_sitter.Node) -> str:
-        start = node.start_byte
-        return self.data[start : min(node.end_byte, start + _NAME_BYTES_MAX)].decode("utf-8", "replace")
+        start, end = node.byte_range
+        if end - start > _NAME_BYTES_MAX:
+            end = start + _NAME_BYTES_MAX
+        return self.data[start:end].decode("utf-8", "replace")
 
     def _is_instance(self, chain: Chain) -> bool:
         if chain.root_kind == "t":
@@ -66,11 +68,13 @@ class Expressions:
                     break
                 at = child_at(at, inside)
                 continue
-            reached, name = child_at(at, access.object), child_at(at, access.name)
-            keep = (reached.id if reached is not None else 0, name.id if name is not None else 0)
-            others += [child for child in at.named_children[::-1] if child.id not in keep]
+            children = at.named_children
+            reached, name = child_of(at, access.object, children), child_of(at, access.name, children)
+            if len(children) > 2 or name is None or reached is None:
+                keep = (reached.id if reached is not None else 0, name.id if name is not None else 0)
+                others += [child for child in reversed(children) if child.id not in keep]
             if access.step:
-                is_element = access.is_subscript and self.data[at.named_children[-1].start_byte] == _BRACKET
+                is_element = access.is_subscript and self.data[children[-1].start_byte] == _BRACKET
                 suffix = (ELEMENT if is_element else access.step, *suffix)
             if name is not None and reached is not None:
                 if name.kind_id in grammar.accesses:
@@ -102,6 +106,12 @@ class Expressions:
         grammar = self._grammar
         kind = at.kind_id
         root: Chain | None = None
+        if kind in grammar.bare_ids:
+            text = self.text(at)
+            if text not in grammar.special_names:
+                links.append(Link(text, at.start_byte, suffix))
+                links.reverse()
+                return Spine(Chain(text, ()), links, others, is_named=True)
         if kind in grammar.name_ids or kind in grammar.self_ids or kind in grammar.super_ids:
             text = self.text(at)
             if kind in grammar.self_ids or text in grammar.self_names:

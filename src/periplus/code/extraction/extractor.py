@@ -16,13 +16,14 @@ __all__ = ["PARSE_S_MAX", "REFERENCES_MAX", "SYMBOLS_MAX", "TookTooLong", "extra
 import re
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from periplus.code.extraction.assembly import Findings, assemble
+from periplus.code.extraction.assembly import Findings, Mention, assemble
 from periplus.code.extraction.expressions import STEPS_MAX, Expressions
 from periplus.code.extraction.grammar import Grammar
 from periplus.code.extraction.nodes import child_at, descend, last_line, lead_byte
-from periplus.code.extraction.parts import Draft, Wrapped
+from periplus.code.extraction.parts import WRAPPED_KIND, Draft, Wrapped
 from periplus.code.extraction.row_calls import INSIDE_MAX, RowCalls
 from periplus.code.extraction.scopes import Chain, Scope, dotted
 from periplus.code.extraction.shapes import DEPTH_MAX, SYMBOLS_MAX, Shaping
@@ -43,7 +44,7 @@ _CLASSES: Final = frozenset({"class", "interface", "trait", "enum", "struct", "r
 _CALLED_OF_SELF: Final = frozenset({"method", "function", "property"})
 _ROLE_NUMBERS: Final = {role: number for number, role in enumerate(ROLES)}
 
-Action: TypeAlias = "Callable[[_Walk, tree_sitter.Node, object], None]"
+Handler: TypeAlias = "Callable[[_Walk, Any, Any], None]"
 
 
 class TookTooLong(Exception):  # noqa: N818 - an event between two functions, no error of its own
@@ -75,7 +76,7 @@ class _Walk(Expressions, Shaping, RowCalls):
         self._scope = Scope(None)
         self._drafts: list[Draft] = []
         self._imports: list[Import] = []
-        self._references: list[tuple[int, int, Scope, int, Chain]] = []
+        self._references: list[Mention] = []
         self._types: dict[int, tuple[Scope, Chain]] = {}
         self._bases: dict[int, tuple[Scope, list[Chain]]] = {}
         self._inside_left = INSIDE_MAX
@@ -92,36 +93,35 @@ class _Walk(Expressions, Shaping, RowCalls):
     def run(self, root: tree_sitter.Node) -> None:
         stack = self._stack
         stack.append(root)
-        actions = self._grammar.actions
-        handlers = _HANDLERS
-        looks = 0
+        handlers = _handlers_of(self._grammar)
         while stack:
-            node = stack.pop()
-            looks += 1
-            if looks % _NODES_PER_LOOK == 0 and time.monotonic() > self._deadline:
+            if time.monotonic() > self._deadline:
                 raise TookTooLong
-            if isinstance(node, Scope):
-                self._scope = node  # the scope around, put there when the inner one began
-                continue
-            if isinstance(node, Wrapped):
-                self._wrapped(node)
-                continue
-            action = actions[node.kind_id]
-            if action is None:
-                stack += node.named_children[::-1]
-            else:
-                handlers[action[0]](self, node, action[1])
+            for _ in range(_NODES_PER_LOOK):
+                node = stack.pop()
+                handler, argument = handlers[node.kind_id]
+                handler(self, node, argument)
+                if not stack:
+                    return
 
-    def _wrapped(self, item: Wrapped) -> None:
-        action = self._grammar.actions[item.node.kind_id]
-        if action is not None and action[0] == "define" and isinstance(action[1], Naming):
-            self._define(item.node, action[1], item.whole, item.first)
-        elif action is not None and action[0] == "wrap":
-            self._wrap(item.node, None, item.whole, item.first)
-        elif action is None:
-            self._stack += item.node.named_children[::-1]
+    def _descend(self, node: tree_sitter.Node, _: object) -> None:
+        children = node.named_children
+        children.reverse()
+        self._stack += children
+
+    def _return(self, scope: Scope, _: object) -> None:
+        """Go on in ``scope``: the one around, put there when the inner one began, or one for what comes next."""
+        self._scope = scope
+
+    def _visit_wrapped(self, item: Wrapped, _: object) -> None:
+        node, whole, first = item
+        handler, argument = _handlers_of(self._grammar)[node.kind_id]
+        if handler is _Walk._define_plain:
+            self._define(node, argument, whole, first)
+        elif handler is _Walk._wrap:
+            self._wrap(node, None, whole, first)
         else:
-            _HANDLERS[action[0]](self, item.node, action[1])
+            handler(self, node, argument)
 
     def _wrap(
         self,
@@ -132,9 +132,13 @@ class _Walk(Expressions, Shaping, RowCalls):
     ) -> None:
         if whole is None:
             whole, first = node, self._leading_of(node)
-        items: list[tree_sitter.Node | Scope | Wrapped] = []
+        children = node.named_children
         leading = self._row.leading
-        for child in node.named_children:
+        if len(children) == 1 and not leading:
+            self._visit_wrapped(Wrapped(children[0], whole, first), None)
+            return
+        items: list[tree_sitter.Node | Scope | Wrapped] = []
+        for child in children:
             if child.type in leading:
                 first = first or child
                 items.append(child)
@@ -200,6 +204,9 @@ class _Walk(Expressions, Shaping, RowCalls):
         self, node: tree_sitter.Node, naming: Naming, whole: tree_sitter.Node | None, first: tree_sitter.Node | None
     ) -> None:
         scope = self._scope
+        if naming.is_outer and scope.is_function and node.type not in self._row.functions and _is_plain(naming):
+            self._bind_loose(node, naming)
+            return
         named = None if scope.depth >= DEPTH_MAX or len(self._drafts) >= SYMBOLS_MAX else self._name_of(node, naming)
         is_function = node.type in self._row.functions
         if named is None:
@@ -235,13 +242,14 @@ class _Walk(Expressions, Shaping, RowCalls):
 
     def _bind_loose(self, node: tree_sitter.Node, naming: Naming) -> None:
         """Visit a node of a defining kind without a plain name: ``a, b = f()``, ``const {x} = y``."""
-        pattern = (
-            child_at(node, naming.fields[-1]) if "/" not in naming.fields[-1] and "~" not in naming.fields[-1] else None
-        )
+        pattern = child_at(node, naming.fields[-1]) if naming.fields[-1].isidentifier() else None
+        children = node.named_children
+        children.reverse()
         if pattern is None or not naming.is_outer:
-            self._stack += node.named_children[::-1]
+            self._stack += children
             return
-        self._stack += [child for child in node.named_children if child.id != pattern.id][::-1]
+        number = pattern.id
+        self._stack += [child for child in children if child.id != number]
         self._bind_to(pattern, child_at(node, naming.value), child_at(node, naming.type))
 
     def _draft(
@@ -414,16 +422,16 @@ class _Walk(Expressions, Shaping, RowCalls):
     # -- expressions ---------------------------------------------------------------------------------------------------
 
     def _name(self, node: tree_sitter.Node, _: object) -> None:
-        self._refer(
-            node.start_byte, 0, Chain(self.data[node.start_byte : node.end_byte].decode("utf-8", "replace"), ())
-        )
+        start = node.start_byte
+        self._refer(start, 0, self.data[start : node.end_byte].decode("utf-8", "replace"))
 
     def _self(self, node: tree_sitter.Node, _: object) -> None:
         """Visit nothing: the bare instance is no reference."""
 
-    def _refer(self, byte: int, role: int, chain: Chain) -> None:
+    def _refer(self, byte: int, role: int, chain: Chain | str) -> None:
         if len(self._references) < REFERENCES_MAX:
-            self._references.append((byte, self._scope.owner, self._scope, role, chain))
+            scope = self._scope
+            self._references.append((byte, scope.owner, scope, role, chain))
 
     def _access(self, node: tree_sitter.Node, _: object) -> None:
         self._spine(node, "reference")
@@ -619,7 +627,11 @@ class _Walk(Expressions, Shaping, RowCalls):
         )  # fmt: skip
 
 
-_HANDLERS: Final[dict[str, Callable[[_Walk, tree_sitter.Node, object], None]]] = {
+def _is_plain(naming: Naming) -> bool:
+    return len(naming.fields) == 1 and naming.fields[0].isidentifier() and not naming.separator
+
+
+_HANDLERS: Final[dict[str, Handler]] = {
     "access": _Walk._access,  # noqa: SLF001 - the class of this module
     "bind": _Walk._bind_fields,  # noqa: SLF001
     "comment": _Walk._note_comment,  # noqa: SLF001
@@ -634,3 +646,22 @@ _HANDLERS: Final[dict[str, Callable[[_Walk, tree_sitter.Node, object], None]]] =
     "special": _Walk._special,  # noqa: SLF001
     "wrap": _Walk._wrap,  # noqa: SLF001
 }
+
+
+class _Handlers(dict[int, tuple[Handler, Any]]):
+    """The handler of a node by the number of its type; a node without one has its children visited."""
+
+    def __missing__(self, number: int) -> tuple[Handler, Any]:
+        found = self[number] = (_Walk._descend, None)  # noqa: SLF001
+        return found
+
+
+@cache
+def _handlers_of(grammar: Grammar) -> _Handlers:
+    found = _Handlers()
+    for number, action in grammar.actions.items():
+        if action is not None:
+            found[number] = (_HANDLERS[action[0]], action[1])
+    found[Scope.kind_id] = (_Walk._return, None)  # noqa: SLF001
+    found[WRAPPED_KIND] = (_Walk._visit_wrapped, None)  # noqa: SLF001
+    return found

@@ -55,6 +55,8 @@ class Grammar:
         self.self_ids = self._ids(row.selves)
         self.super_ids = self._ids(row.supers)
         self.own_ids = self._ids(row.own_members)
+        self.bare_ids = self.name_ids - self.self_ids - self.super_ids
+        self.special_names = row.selves | row.supers
         self.self_names = row.selves
         self.super_names = row.supers
         self.actions: _Actions = _Actions()

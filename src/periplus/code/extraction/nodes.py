@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["child_at", "descend", "last_line", "lead_byte"]
+__all__ = ["child_at", "child_of", "descend", "last_line", "lead_byte"]
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from periplus.code.languages.table import Place
@@ -19,6 +20,15 @@ def child_at(node: tree_sitter.Node, place: Place) -> tree_sitter.Node | None:
     if isinstance(place, str):
         return node.child_by_field_name(place) if place else None
     children = node.named_children
+    return children[place] if -len(children) <= place < len(children) else None
+
+
+def child_of(node: tree_sitter.Node, place: Place, children: Sequence[tree_sitter.Node]) -> tree_sitter.Node | None:
+    """Return the same as `child_at`, with the named ``children`` at hand."""
+    if place == "":
+        return None
+    if isinstance(place, str):
+        return node.child_by_field_name(place)
     return children[place] if -len(children) <= place < len(children) else None
 
 

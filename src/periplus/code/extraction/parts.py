@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["Draft", "Link", "Spine", "Wrapped", "nested_links", "placed"]
+__all__ = ["WRAPPED_KIND", "Draft", "Link", "Spine", "Wrapped", "nested_links", "placed"]
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.code.extraction.nodes import child_at
 from periplus.code.extraction.scopes import Chain
@@ -17,12 +17,20 @@ if TYPE_CHECKING:
     import tree_sitter
 
 
+WRAPPED_KIND: Final = -2
+
+
 class Wrapped(NamedTuple):
     """A node to visit that ``whole`` wraps; ``first`` is the beginning of what belongs to it, if it is not itself."""
 
     node: tree_sitter.Node
     whole: tree_sitter.Node
     first: tree_sitter.Node | None
+
+    @property
+    def kind_id(self) -> int:
+        """Return a number that no type of node has: on the stack of a walk it stands among nodes."""
+        return WRAPPED_KIND
 
 
 class Link(NamedTuple):

@@ -164,7 +164,7 @@ class RowCalls:
     def visit(self, *nodes: tree_sitter.Node | None) -> None:
         raise NotImplementedError
 
-    def _refer(self, byte: int, role: int, chain: Chain) -> None:
+    def _refer(self, byte: int, role: int, chain: Chain | str) -> None:
         raise NotImplementedError
 
     def _extend(self, node: tree_sitter.Node, owner: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["Chain", "Found", "Names", "Scope", "Unbound", "as_target", "dotted"]
 
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 from periplus.code.languages.table import Language
 from periplus.code.model import BARE_STEPS, CALL, MARKS, Import, Target
@@ -60,15 +60,18 @@ class Scope:
     A name stands for the index of a definition, for an import (``~index``, below 0), for the expression of a local variable's value
     (None: unknown). Definitions and imports win over local values; a second, different value makes a local variable unknown.
     One that ``narrows`` another only knows more of the class of a name within a branch: what is bound there is bound in that one.
+    ``targets`` keeps the numbers of what was looked up, below 0 for no target.
     With ``hides_class`` the names of the class around are not seen: it is the scope of a function itself.
     """
 
     __slots__ = ("depth", "hides_class", "instance", "is_class", "is_function", "names", "narrows", "outer", "owner", "prefix",
-                 "renewals", "unbound")  # fmt: skip
+                 "renewals", "targets", "unbound")  # fmt: skip
+    kind_id: ClassVar = -1  # on the stack of a walk it stands among nodes
 
     def __init__(self, outer: Scope | None, *, is_function: bool = False, prefix: str = "") -> None:
         self.outer = outer
         self.names: dict[str, int | Chain | None] = {}
+        self.targets: dict[str | Chain, int] = {}
         self.unbound: set[str] = set()
         self.is_class = False
         self.hides_class = is_function
@@ -182,23 +185,37 @@ class Names:
     def __init__(self, row: Language, imports: Sequence[Import]) -> None:
         self._row = row
         self._imports = imports
-        self._known: dict[tuple[int, Chain], Found | None] = {}
+        self.targets: dict[Found, int] = {}
+        self._is_simple = not row.has_implicit_this and not row.hides_globals and row.has_bare_members
         self._with_classes = row.has_implicit_this or not row.has_bare_members
-        self._kept: list[Scope] = []  # so that no id of a scope is used twice
 
-    def target(self, scope: Scope, chain: Chain) -> Found | None:
+    def number(self, scope: Scope, chain: Chain | str) -> int:
+        """Return the number of the target of a reference, which may be a bare name; below 0 for none. The scope keeps the answer."""
+        if isinstance(chain, Chain):
+            found = self._target(scope, chain)
+        elif self._is_simple:
+            found = self._bare(scope, chain)
+        else:
+            found = self._target(scope, Chain(chain, ()))
+        number = -1 if found is None else self.targets.setdefault(found, len(self.targets))
+        scope.targets[chain] = number
+        return number
+
+    def _bare(self, scope: Scope, name: str) -> Found | None:
+        """Return the target of a bare name, in a language whose names mean what the scopes say."""
+        found = scope.lookup(name, with_classes=False)
+        if isinstance(found, int):
+            return ("s", found, ()) if found >= 0 else ("i", ~found, ())
+        return ("f", name, ()) if found is UNBOUND and name not in self._row.builtins else None
+
+    def _target(self, scope: Scope, chain: Chain) -> Found | None:
         """Return the target of a reference; None for a local name and for what is the language's own."""
-        key = (id(scope), chain)
-        if key in self._known:
-            return self._known[key]
-        self._kept.append(scope)
         found = self._follow(scope, chain, _REPLACEMENTS_MAX)
         if found is not None and found[0] == "l":
             found = None
         elif found is None and chain.steps:
             last = next((step for step in reversed(chain.steps) if step not in MARKS), "")
             found = ("?", "", (last,)) if last else None
-        self._known[key] = found
         return found
 
     def value(self, scope: Scope, chain: Chain) -> Found | None:

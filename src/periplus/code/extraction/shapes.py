@@ -34,7 +34,7 @@ class Shaping:
     def _type_chain(self, node: tree_sitter.Node, *, is_instance: bool = True) -> Chain | None:
         raise NotImplementedError
 
-    def _refer(self, byte: int, role: int, chain: Chain) -> None:
+    def _refer(self, byte: int, role: int, chain: Chain | str) -> None:
         raise NotImplementedError
 
     def _draft(
