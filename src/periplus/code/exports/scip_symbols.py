@@ -3,7 +3,7 @@
 A symbol of the project is ``periplus . ROOT . `` and a descriptor for each folder, the file, and each part of its name:
 ``src/`cart.py`/Cart#add().``. Of methods, the second and later ones of a name have the disambiguator ``+1``, ``+2`` …; the
 grammar has none for other kinds, whose names end in ``#2``, ``#3`` … then. What lies outside of the project is
-``periplus external NAME . NAME/``.
+scheme ``periplus``, manager ``external``, package ``NAME``, version ``.``, descriptor ``NAME/``.
 """
 
 from __future__ import annotations
