@@ -18,7 +18,7 @@ A *target* is what an expression names, as far as its own file tells: a root and
 | ``?`` | nothing | a value of which only the member's name is known |
 
 A step is the name of a member, ``()`` (a call of it, an instance of it), ``[]`` (an element of it), ``{}`` (a list of it), ``!`` (it is what is called),
-``.`` (it is a field and nothing that is called), ``with`` (what a ``with`` statement binds to it), or ``~`` (perhaps: the grammar does not say that the name is meant as an expression).
+``.`` (it is a field and nothing that is called), ``:`` (what a ``with`` statement binds to it), or ``~`` (perhaps: the grammar does not say that the name is meant as an expression).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ FACTS_VERSION: Final = 2
 CALL: Final = "()"
 ELEMENT: Final = "[]"
 LIST: Final = "{}"
-ENTERED: Final = "with"
+ENTERED: Final = ":"
 PERHAPS: Final = "~"
 CALLED: Final = "!"
 FIELD: Final = "."

@@ -7,9 +7,9 @@ __all__ = ["STEPS_MAX", "Expressions"]
 from typing import TYPE_CHECKING, Final, cast
 
 from periplus.code.extraction.grammar import Grammar
-from periplus.code.extraction.nodes import child_at, child_of
+from periplus.code.extraction.nodes import child_at, child_of, split_path, unwrap_name
 from periplus.code.extraction.parts import Link, Spine, nested_links
-from periplus.code.extraction.scopes import Chain, Scope, dotted
+from periplus.code.extraction.scopes import Chain, ChainRoot, Scope, dotted
 from periplus.code.languages.table import Extraction, Language
 from periplus.code.model import CALL, ELEMENT, LIST
 
@@ -58,22 +58,39 @@ class Expressions:
         links: list[Link] = []
         others: list[tree_sitter.Node] = []
         suffix: tuple[str, ...] = ()
-        is_path = False
+        is_path = is_type = False
         at: tree_sitter.Node | None = node
         while at is not None:
             access = grammar.accesses.get(at.kind_id)
             if access is None:
                 inside = grammar.transparent.get(at.kind_id)
+                if inside is None and at.kind_id in grammar.path_ids:
+                    at, suffix = self._unwind_path(at, links, others, suffix)
+                    break
                 if inside is None:
                     break
                 at = child_at(at, inside)
                 continue
             children = at.named_children
             reached, name = child_of(at, access.object, children), child_of(at, access.name, children)
-            if len(children) > 2 or name is None or reached is None:
-                keep = (reached.id if reached is not None else 0, name.id if name is not None else 0)
+            is_type = is_type or access.is_type
+            is_left = len(children) > 2 or name is None or reached is None
+            keep = (reached.id if reached is not None else 0, name.id if name is not None else 0) if is_left else ()
+            if name is not None and name.kind_id in grammar.name_wrappers:  # ``a.B<C>``, ``a?.B``
+                name, rest = unwrap_name(name, grammar.name_wrappers)
+                others += rest[::-1]
+                suffix = (ELEMENT, *suffix) if name is None else suffix
+            elif (
+                name is not None
+                and name.kind_id in grammar.self_ids
+                and reached is not None
+                and self._row.has_member_scopes
+            ):
+                suffix, at = (CALL, *suffix), reached  # ``Outer.this``
+                continue
+            if is_left:
                 others += [child for child in reversed(children) if child.id not in keep]
-            if access.step:
+            if access.step and not (access.is_merged and suffix[:1] == _CALLED):
                 is_element = access.is_subscript and self.data[children[-1].start_byte] == _BRACKET
                 suffix = (ELEMENT if is_element else access.step, *suffix)
             if name is not None and reached is not None:
@@ -94,13 +111,30 @@ class Expressions:
         if at is None:
             links.reverse()
             return Spine(None, links, others)
-        spine = self._rooted(at, links, others, suffix)
+        spine = self._rooted(at, links, others, suffix, is_type=is_type and not links)
         if is_path and spine.is_named and spine.root is not None:
             return Spine(spine.root._replace(root_kind="p"), spine.links, spine.others, is_named=True)
         return spine
 
-    def _rooted(
+    def _unwind_path(
         self, at: tree_sitter.Node, links: list[Link], others: list[tree_sitter.Node], suffix: tuple[str, ...]
+    ) -> tuple[tree_sitter.Node | None, tuple[str, ...]]:
+        """Add the names of a path but the first, from the last one on; return the first, and the steps after it."""
+        names, rest = split_path(at, self._grammar.name_ids)
+        others += rest[::-1]
+        for one in names[:0:-1]:
+            links.append(Link(self.text(one), one.start_byte, suffix))
+            suffix = ()
+        return names[0] if names else None, suffix
+
+    def _rooted(
+        self,
+        at: tree_sitter.Node,
+        links: list[Link],
+        others: list[tree_sitter.Node],
+        suffix: tuple[str, ...],
+        *,
+        is_type: bool,
     ) -> Spine:
         """Return the expression with the names ``links`` (from the last to the first) and the root ``at``."""
         grammar = self._grammar
@@ -116,13 +150,18 @@ class Expressions:
             text = self.text(at)
             if kind in grammar.self_ids or text in grammar.self_names:
                 root = self._scope.instance
+                label = self.text(at.named_children[0]) if self._row.has_member_scopes and at.named_child_count else ""
+                if label:  # ``this@Outer``
+                    root = Chain(label, _CALLED) if label[:1].isupper() else None
             elif kind in grammar.super_ids or text in grammar.super_names:
                 owner = self._scope.class_owner()
                 root = Chain(owner, (), "u") if owner >= 0 else None
             else:
                 links.append(Link(text, at.start_byte, suffix))
                 links.reverse()
-                return Spine(Chain(text, ()), links, others, is_named=True)
+                return Spine(
+                    Chain(text, (), self._root_kind(kind, suffix, is_type=is_type)), links, others, is_named=True
+                )
         elif kind in grammar.own_ids:
             instance = self._scope.instance
             root = instance.then((self.text(at), *suffix)) if instance is not None else None
@@ -137,6 +176,12 @@ class Expressions:
                 root = Chain("", (), "l")
         links.reverse()
         return Spine(root, links, others)
+
+    def _root_kind(self, kind: int, suffix: tuple[str, ...], *, is_type: bool) -> ChainRoot:
+        """Return the kind of a name at the root of an expression: of a type, of what is called, or of anything."""
+        if is_type and self._row.has_type_names:
+            return "y"
+        return "c" if suffix[:1] == _CALLED and kind in self._grammar.called_ids else ""
 
     def _chain(self, node: tree_sitter.Node) -> Chain | None:
         """Return what the expression ``node`` names, None where that is not known."""
@@ -191,6 +236,10 @@ class Expressions:
         found = self._chain(bare)
         if found is None or found.root_kind == "l":
             return found
+        if not found.steps and found.root in self._row.inferred:
+            return None
+        if not found.steps and not found.root_kind and self._row.has_type_names:
+            found = found._replace(root_kind="y")
         return found.then((CALL, *(LIST,) * lists)) if is_instance else found
 
     def _chain_of(self, name: str, steps: tuple[str, ...]) -> Chain:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from periplus.code.extraction.assembly import Findings, Mention, assemble
 from periplus.code.extraction.expressions import STEPS_MAX, Expressions
 from periplus.code.extraction.grammar import Grammar
-from periplus.code.extraction.nodes import child_at, descend, last_line, lead_byte
+from periplus.code.extraction.nodes import after_annotations, child_at, descend, last_line, lead_byte
 from periplus.code.extraction.parts import WRAPPED_KIND, Draft, Wrapped
 from periplus.code.extraction.row_calls import INSIDE_MAX, RowCalls
 from periplus.code.extraction.scopes import Chain, Scope, dotted
@@ -42,6 +42,7 @@ _UNKNOWN: Final = Chain("", (), "?")
 _DOTTED: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _CLASSES: Final = frozenset({"class", "interface", "trait", "enum", "struct", "record", "object", "protocol"})
 _CALLED_OF_SELF: Final = frozenset({"method", "function", "property"})
+_CALLABLE: Final = frozenset({"function", "method"})
 _ROLE_NUMBERS: Final = {role: number for number, role in enumerate(ROLES)}
 
 Handler: TypeAlias = "Callable[[_Walk, Any, Any], None]"
@@ -285,21 +286,29 @@ class _Walk(Expressions, Shaping, RowCalls):
         if scope.is_class and not self._row.has_bare_members:
             is_name = False
         if is_name and (scope.prefix + "." + name == qualified or qualified == name):
-            scope.bind_symbol(self._row.sigil + name if kind == "value" else name, index)
+            is_called = kind in _CALLABLE and self._row.called_names
+            scope.bind_symbol(f"{name}()" if is_called else self._row.sigil + name if kind == "value" else name, index)
+            if self._row.has_type_names and (naming.is_class or kind == "type"):
+                scope.bind_symbol(f"{name}:", index)
         inner.owner = index
         inner.is_class = naming.is_class
         if naming.is_class:
             inner.instance = Chain(index, (), "t")
-        self._note_type(index, child_at(node, naming.type), child_at(node, naming.value))
+            inner.is_implicit = True
+        self._note_type(index, child_at(node, naming.type), child_at(node, naming.value), inner)
         return inner
 
-    def _note_type(self, index: int, declared: tree_sitter.Node | str | None, value: tree_sitter.Node | None) -> None:
+    def _note_type(
+        self, index: int, declared: tree_sitter.Node | str | None, value: tree_sitter.Node | None, inner: Scope
+    ) -> None:
+        """Note the type of a definition; where members are in scope, what its scope ``inner`` binds is seen in it."""
+        scope = inner if self._row.has_member_scopes else self._scope
         if isinstance(declared, str):
             self._types[index] = (self._scope, dotted(declared).then(_CALLED))
         elif (declared is not None and (found := self._type_chain(declared)) is not None) or (
             value is not None and (found := self._chain(value)) is not None
         ):
-            self._types[index] = (self._scope, found)
+            self._types[index] = (scope, found)
         elif declared is None and (documented := self._row.documented_type) is not None:
             name = documented(self._drafts[index].kind, self._doc_of(index))
             if name:
@@ -313,7 +322,13 @@ class _Walk(Expressions, Shaping, RowCalls):
         """Find signature and doc, and whether others see the definition."""
         row = self._row
         body = node.child_by_field_name("body")
-        draft.head = lead_byte(self.data, node.start_byte, row.lead_words)
+        if body is None and row.bodies:
+            body = next((child for child in node.named_children if child.type in row.bodies), None)
+        draft.head = (
+            after_annotations(node, row.annotations)
+            if row.annotations
+            else lead_byte(self.data, node.start_byte, row.lead_words)
+        )
         draft.body = body.start_byte if body is not None else node.end_byte
         doc = row.doc(self, node) if row.doc is not None else None
         if doc is not None:
@@ -327,7 +342,8 @@ class _Walk(Expressions, Shaping, RowCalls):
             draft.is_exported = row.is_exported(self, node, draft.name)
         if row.is_test is not None:
             start = draft.doc if row.documented_type is not None and draft.doc >= 0 else draft.start
-            decorations = self.data[start : draft.name_byte][:_GAP_BYTES_MAX]
+            end = draft.head if row.annotations else draft.name_byte
+            decorations = self.data[start:end][:_GAP_BYTES_MAX]
             draft.is_test = row.is_test(draft.name, draft.kind, decorations.decode("utf-8", "replace"))
 
     def _name_of(self, node: tree_sitter.Node, naming: Naming) -> tuple[list[str], tree_sitter.Node] | None:
@@ -350,19 +366,27 @@ class _Walk(Expressions, Shaping, RowCalls):
 
     def _extend(self, node: tree_sitter.Node, owner: int) -> None:
         """Note the classes in ``node`` as the bases of the definition ``owner``."""
-        bases = self._grammar.base_nodes(node)
+        scope = self._scope
+        scope.has_bases = True
+        bases, others = self._grammar.base_nodes(node)
         known = {base.id for base in bases}
-        if node.id not in known:
+        if self._row.has_member_scopes:
+            self._stack += others[::-1]
+            if scope.outer is not None:  # members of the class are not in scope here
+                self._scope = Scope(scope.outer)
+                self._scope.owner = owner
+        elif node.id not in known:
             self._stack += [child for child in node.named_children[::-1] if child.id not in known]
         for base in bases:
             found = self._type_chain(base, is_instance=False)
-            if found is not None and owner >= 0 and found.root_kind in ("", "f", "p"):
+            if found is not None and owner >= 0 and found.root_kind in ("", "f", "p", "y"):
                 self._bases.setdefault(owner, (self._scope, []))[1].append(found)
             bare = self._bare_type(base)
             if bare.id != base.id:
                 self._stack += [child for child in base.named_children[::-1] if child.id != bare.id]
             if self._grammar.is_spine(bare):
                 self._spine(bare, "extends")
+        self._scope = scope
 
     # -- bindings ------------------------------------------------------------------------------------------------------
 
@@ -448,6 +472,8 @@ class _Walk(Expressions, Shaping, RowCalls):
         last = len(links) - 1
         renamed = self._row.renamed
         for at, link in enumerate(links):
+            if link.name in self._row.meta_members and not (at == 0 and spine.is_named):
+                return
             number = 1 if link.suffix[:1] == _CALLED else _ROLE_NUMBERS[role] if at == last else 0
             if at == 0 and spine.is_named:
                 assert root is not None
@@ -543,8 +569,10 @@ class _Walk(Expressions, Shaping, RowCalls):
             return
         self._references.append((node.start_byte, scope.owner, scope, _ROLE_NUMBERS["import"], Chain(index, (), "i")))
 
-    def add_package(self, name: str) -> None:
-        self._package = name
+    def add_package(self, name: str) -> bool:
+        is_new = not self._scope.prefix and self._package in ("", name)
+        self._package = self._package or name
+        return is_new
 
     def define(
         self,
@@ -557,24 +585,32 @@ class _Walk(Expressions, Shaping, RowCalls):
         whole: tree_sitter.Node | None = None,
         type_: tree_sitter.Node | str | None = None,
         value: tree_sitter.Node | None = None,
-        inside: Sequence[tree_sitter.Node] = (),
+        inside: Sequence[tree_sitter.Node | None] = (),
         bases: Sequence[tree_sitter.Node] = (),
         outer: str = "",
         first: tree_sitter.Node | None = None,
         is_member: bool = False,
+        is_class: bool = False,
+        is_instance: bool = False,
+        is_shared: bool = False,
     ) -> None:
         around = self._scope
         scope = (around.class_scope() if is_member else None) or around
         said = text or self.text(name)
         if len(self._drafts) < SYMBOLS_MAX and scope.depth < DEPTH_MAX:
             qualified = ".".join(part for part in (scope.prefix, outer, said) if part)
-            is_class = kind in _CLASSES or (kind == "module" and self._row.has_calls_of_self)
+            is_class = is_class or kind in _CLASSES or (kind == "module" and self._row.has_calls_of_self)
             inner = Scope(scope, is_function=kind != "module" and not is_class, prefix=qualified)
             self._scope = scope
             self._draft(node, Naming(kind, (), is_class=is_class), (qualified, said, name), inner, (whole, first))
             self._scope = around
             self._drafts[inner.owner].kind = kind
-            self._note_type(inner.owner, type_, value)
+            self._note_type(inner.owner, type_, value, scope)
+            if is_instance and (owner := scope.class_owner()) >= 0:
+                self._types[inner.owner] = (scope, Chain(owner, _CALLED, "s"))
+            if is_shared and scope.is_class:
+                self._bases.setdefault(scope.owner, (scope, []))[1].append(Chain(inner.owner, (), "s"))
+                scope.has_bases = True
             for base in bases:
                 self._extend(base, inner.owner)
             if body is not None or inside:

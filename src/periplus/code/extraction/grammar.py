@@ -49,11 +49,17 @@ class Grammar:
         self.unwraps = self._by_number(row.unwraps)
         self.list_types: dict[int, Place] = self._by_number(row.list_types)
         self.casts: dict[int, Place] = self._by_number(row.casts)
+        self.name_wrappers: dict[int, Place] = self._by_number(row.name_wrappers)
         self.name_ids = self._ids(row.names)
+        self.path_ids = self._ids(row.paths)
+        self.called_ids = self._ids(row.called_names)
         self.literal_ids = self._ids(row.literals)
         self.null_ids = self._ids(row.nulls)
         self.self_ids = self._ids(row.selves)
         self.super_ids = self._ids(row.supers)
+        if row.has_member_scopes:
+            self.self_ids |= _words(language, row.selves)
+            self.super_ids |= _words(language, row.supers)
         self.own_ids = self._ids(row.own_members)
         self.bare_ids = self.name_ids - self.self_ids - self.super_ids
         self.special_names = row.selves | row.supers
@@ -68,7 +74,7 @@ class Grammar:
         return (
             kind in self.name_ids or kind in self.accesses or kind in self.transparent or kind in self.self_ids
             or kind in self.super_ids or kind in self.literal_ids or kind in self.null_ids or kind in self.own_ids
-            or kind in self.casts
+            or kind in self.casts or kind in self.path_ids
         )  # fmt: skip
 
     def parse_part(self, data: bytes, node: tree_sitter.Node) -> tree_sitter.Node | None:
@@ -85,17 +91,20 @@ class Grammar:
             self.parser.included_ranges = []
         return None if root.has_error else root
 
-    def base_nodes(self, node: tree_sitter.Node) -> list[tree_sitter.Node]:
-        """Return the nodes of the types in a list of base classes."""
+    def base_nodes(self, node: tree_sitter.Node) -> tuple[list[tree_sitter.Node], list[tree_sitter.Node]]:
+        """Return the nodes of the types in a list of base classes, and those in it that are no types."""
         found: list[tree_sitter.Node] = []
+        others: list[tree_sitter.Node] = []
         waiting = [node]
         while waiting:
             at = waiting.pop()
             if self.is_spine(at) or at.kind_id in self.type_wrappers or at.kind_id in self.unwraps:
                 found.append(at)
-            elif at.type not in self.row.enters:
+            elif at.type in self.row.enters:
+                others.append(at)
+            else:
                 waiting += at.named_children[::-1]
-        return found
+        return found, others
 
     def _fill(self) -> None:
         """Set the action of each type of node; a later line wins over an earlier one."""
@@ -106,6 +115,7 @@ class Grammar:
         self._set(row.skips, "skip")
         self._set(row.accesses, "access")
         self._set(row.own_members, "skip")
+        self._set(row.paths, "access")
         for kind in row.functions | row.scopes:
             self._set((kind,), "open", kind in row.functions)
         self._set(row.parameters, "parameters")
@@ -130,6 +140,11 @@ class Grammar:
 
     def _by_number(self, table: Mapping[str, _Value]) -> dict[int, _Value]:
         return {number: value for kind, value in table.items() for number in self._numbers.get(kind, ())}
+
+
+def _words(language: tree_sitter.Language, words: Iterable[str]) -> frozenset[int]:
+    """Return the numbers of nodes for bare words of the language."""
+    return frozenset(number for word in words if (number := language.id_for_node_kind(word, False)))
 
 
 _KNOWN: Final[dict[tuple[str, str, str], Grammar]] = {}

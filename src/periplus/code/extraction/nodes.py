@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-__all__ = ["child_at", "child_of", "descend", "last_line", "lead_byte"]
+__all__ = [
+    "after_annotations",
+    "child_at",
+    "child_of",
+    "damaged_bytes",
+    "descend",
+    "last_line",
+    "lead_byte",
+    "split_path",
+    "unwrap_name",
+]
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from periplus.code.languages.table import Place
@@ -18,6 +28,8 @@ _LEAD_BYTES_MAX: Final = 32
 def child_at(node: tree_sitter.Node, place: Place) -> tree_sitter.Node | None:
     """Return the child at ``place``; None for an empty place or an absent child."""
     if isinstance(place, str):
+        if place[:1] == "=":
+            return next((child for child in node.named_children if child.type == place[1:]), None)
         return node.child_by_field_name(place) if place else None
     children = node.named_children
     return children[place] if -len(children) <= place < len(children) else None
@@ -61,3 +73,49 @@ def lead_byte(data: bytes, start: int, words: frozenset[bytes]) -> int:
         if word:
             return start - len(data[max(0, start - _LEAD_BYTES_MAX) : start]) + len(before) - len(word)
     return start
+
+
+def after_annotations(node: tree_sitter.Node, annotations: frozenset[str]) -> int:
+    """Return the first byte of a definition after the ``annotations`` that it begins with."""
+    children = node.children
+    if children and children[0].type == "modifiers":
+        rest = children[1:2]
+        children = children[0].children + rest
+    return next((child.start_byte for child in children if child.type not in annotations), node.start_byte)
+
+
+def split_path(
+    node: tree_sitter.Node, name_ids: frozenset[int]
+) -> tuple[list[tree_sitter.Node], list[tree_sitter.Node]]:
+    """Return the names of a dotted path, and its other parts."""
+    names: list[tree_sitter.Node] = []
+    others: list[tree_sitter.Node] = []
+    for child in node.named_children:
+        (names if child.kind_id in name_ids else others).append(child)
+    return names, others
+
+
+def unwrap_name(
+    node: tree_sitter.Node, wrappers: Mapping[int, Place]
+) -> tuple[tree_sitter.Node | None, list[tree_sitter.Node]]:
+    """Return the name of a member inside of what is written around it (None for an element), and the other parts."""
+    others: list[tree_sitter.Node] = []
+    at: tree_sitter.Node | None = node
+    while at is not None and (place := wrappers.get(at.kind_id)) is not None:
+        inner = child_at(at, place)
+        others += [child for child in at.named_children if inner is None or child.id != inner.id]
+        at = inner
+    return at, others
+
+
+def damaged_bytes(root: tree_sitter.Node) -> int:
+    """Return how many bytes the parser could not make sense of; a missing word counts as one."""
+    damaged = 0
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if node.is_error or node.is_missing:
+            damaged += max(1, node.end_byte - node.start_byte)
+        elif node.has_error:
+            waiting += node.children
+    return damaged

@@ -11,7 +11,7 @@ from periplus.code.extraction.grammar import Grammar
 from periplus.code.extraction.parts import Draft, Wrapped
 from periplus.code.extraction.scopes import Chain, Scope, Unbound
 from periplus.code.languages.table import Local
-from periplus.code.model import CALLED, ELEMENT, FIELD, PERHAPS
+from periplus.code.model import CALLED, ELEMENT, FIELD, PERHAPS, Role
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -30,6 +30,7 @@ class RowCalls:
     _drafts: list[Draft]
     _parts: list[tuple[Scope, str, Chain]]
     _types: dict[int, tuple[Scope, Chain]]
+    _bases: dict[int, tuple[Scope, list[Chain]]]
     _inside_left: int
     _grammar: Grammar
     _exports: dict[str, str]
@@ -104,8 +105,45 @@ class RowCalls:
         if chain is not None and self._scope.owner >= 0:
             self._types[self._scope.owner] = (self._scope, chain)
 
-    def open_scope(self) -> None:
-        self._push_scope(Scope(self._scope))
+    def open_scope(self, *, is_function: bool = False) -> None:
+        self._push_scope(Scope(self._scope, is_function=is_function))
+
+    def open_class(self, base: tree_sitter.Node | None) -> None:
+        inner = Scope(self._scope)
+        inner.is_class = inner.has_bases = True
+        inner.instance = self._type_chain(base) if base is not None else None
+        self._push_scope(inner)
+
+    def open_receiver(self, type_: tree_sitter.Node) -> None:
+        scope = self._scope
+        scope.is_class = scope.has_bases = scope.is_implicit = True
+        scope.instance = self._type_chain(type_)
+        found = self._type_chain(type_, is_instance=False)
+        if found is not None and not found.root_kind and scope.outer is not None:
+            self._bases.setdefault(scope.owner, (scope, []))[1].append(found)
+
+    def note_receiver(self, type_: tree_sitter.Node) -> None:
+        found = self._type_chain(type_, is_instance=False) or Chain("", (), "?")
+        self._bases.setdefault(self._scope.owner, (self._scope, []))[1].append(found)
+
+    def refer_types(self, *nodes: tree_sitter.Node | None) -> None:
+        grammar = self._grammar
+        waiting = list(nodes)
+        while waiting:
+            at = waiting.pop()
+            if at is None:
+                continue
+            if at.kind_id in grammar.name_ids:
+                self._refer(at.start_byte, 0, Chain(self.text(at), (), "y"))
+            elif grammar.is_spine(at) and at.kind_id not in grammar.name_wrappers:
+                self._spine(at, "reference")
+            else:
+                waiting += at.named_children
+
+    @property
+    def around(self) -> str:
+        scope = self._scope
+        return self._drafts[scope.owner].kind if scope.is_class and scope.class_owner() >= 0 else ""
 
     def bind_module(self, name: str, level: int) -> None:
         owner = self._scope.owner
@@ -165,6 +203,9 @@ class RowCalls:
         raise NotImplementedError
 
     def _refer(self, byte: int, role: int, chain: Chain | str) -> None:
+        raise NotImplementedError
+
+    def _spine(self, node: tree_sitter.Node, role: Role) -> None:
         raise NotImplementedError
 
     def _extend(self, node: tree_sitter.Node, owner: int) -> None:

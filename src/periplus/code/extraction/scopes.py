@@ -8,20 +8,21 @@ from collections.abc import Sequence
 from typing import ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 from periplus.code.languages.table import Language
-from periplus.code.model import BARE_STEPS, CALL, MARKS, Import, Target
+from periplus.code.model import BARE_STEPS, CALL, CALLED, MARKS, Import, Target
 
 _REPLACEMENTS_MAX: Final = 8
 _STEPS_MAX: Final = 12
 _BRANCHES_MAX: Final = 4
 
-ChainRoot: TypeAlias = Literal["", "p", "s", "i", "f", "t", "u", "m", "?", "l", "n"]
+ChainRoot: TypeAlias = Literal["", "p", "c", "y", "s", "i", "f", "t", "u", "m", "?", "l", "n"]
 Root: TypeAlias = Literal["s", "i", "f", "t", "u", "m", "?", "l"]
 Found: TypeAlias = "tuple[Root, int | str, tuple[str, ...]]"
 
 
 class Chain(NamedTuple):
     """An expression as it is written: a root and steps. The root is a name, or what ``root_kind`` says: the roots of `code.model`, ``l``
-    for a value of the language itself, ``p`` for a name that is no local variable's. ``n`` for none.
+    for a value of the language itself, ``p`` for a name that is no local variable's, ``n`` for none, ``c`` for a name that is called
+    where methods have names of their own, ``y`` for a name in the place of a type where types do not share the names of values.
     """
 
     root: int | str
@@ -61,11 +62,12 @@ class Scope:
     (None: unknown). Definitions and imports win over local values; a second, different value makes a local variable unknown.
     One that ``narrows`` another only knows more of the class of a name within a branch: what is bound there is bound in that one.
     ``targets`` keeps the numbers of what was looked up, below 0 for no target.
-    With ``hides_class`` the names of the class around are not seen: it is the scope of a function itself.
+    With ``hides_class`` the names of the class around are not seen: it is the scope of a function itself. ``is_implicit``: members of the
+    owner, or of the type that it extends, need no ``this``.
     """
 
-    __slots__ = ("depth", "hides_class", "instance", "is_class", "is_function", "names", "narrows", "outer", "owner", "prefix",
-                 "renewals", "targets", "unbound")  # fmt: skip
+    __slots__ = ("depth", "has_bases", "hides_class", "instance", "is_class", "is_function", "is_implicit", "names", "narrows", "outer",
+                 "owner", "prefix", "renewals", "targets", "unbound")  # fmt: skip
     kind_id: ClassVar = -1  # on the stack of a walk it stands among nodes
 
     def __init__(self, outer: Scope | None, *, is_function: bool = False, prefix: str = "") -> None:
@@ -73,7 +75,7 @@ class Scope:
         self.names: dict[str, int | Chain | None] = {}
         self.targets: dict[str | Chain, int] = {}
         self.unbound: set[str] = set()
-        self.is_class = False
+        self.is_class = self.has_bases = self.is_implicit = False
         self.hides_class = is_function
         self.narrows: Scope | None = None
         if outer is None:
@@ -170,6 +172,18 @@ class Scope:
             scope = scope.outer
         return UNBOUND
 
+    def find(self, name: str) -> tuple[int | Chain | None | Unbound, Scope | None, Scope | None]:
+        """Return what ``name`` stands for, the scope that binds it, and the innermost class with bases that is inside of that scope."""
+        scope: Scope | None = self
+        passed: Scope | None = None
+        while scope is not None:
+            if name in scope.names and name not in scope.unbound:
+                return scope.names[name], scope, passed
+            if scope.has_bases and passed is None:
+                passed = scope
+            scope = scope.outer
+        return UNBOUND, None, passed
+
 
 class Unbound:
     """The answer for a name that no scope binds."""
@@ -186,7 +200,9 @@ class Names:
         self._row = row
         self._imports = imports
         self.targets: dict[Found, int] = {}
-        self._is_simple = not row.has_implicit_this and not row.hides_globals and row.has_bare_members
+        self._is_simple = row.has_bare_members and not (
+            row.has_implicit_this or row.hides_globals or row.has_member_scopes
+        )
         self._with_classes = row.has_implicit_this or not row.has_bare_members
 
     def number(self, scope: Scope, chain: Chain | str) -> int:
@@ -212,10 +228,12 @@ class Names:
         """Return the target of a reference; None for a local name and for what is the language's own."""
         found = self._follow(scope, chain, _REPLACEMENTS_MAX)
         if found is not None and found[0] == "l":
-            found = None
+            is_extended = self._row.has_extensions and chain.steps not in BARE_STEPS
+            found = ("?", "", chain.steps) if is_extended else None
         elif found is None and chain.steps:
             last = next((step for step in reversed(chain.steps) if step not in MARKS), "")
-            found = ("?", "", (last,)) if last else None
+            is_called = bool(self._row.called_names) and chain.steps[-1] == CALLED
+            found = ("?", "", (last, CALLED) if is_called else (last,)) if last else None
         return found
 
     def value(self, scope: Scope, chain: Chain) -> Found | None:
@@ -231,11 +249,13 @@ class Names:
             return ("?", "", chain.steps)
         if chain.root_kind == "n":
             return None
+        if self._row.has_member_scopes and chain.root_kind in ("", "c", "y"):
+            return self._follow_bare(scope, chain, left, is_value=is_value)
         if chain.root_kind == "f" and chain.root in self._row.builtins:
             return ("l", "", ())
         if chain.root_kind == "t" and isinstance(chain.root, str):
             return self._instance_of(scope, chain.root, chain.steps, left)
-        if chain.root_kind and chain.root_kind != "p":
+        if chain.root_kind and chain.root_kind != "p" and chain.root_kind != "c" and chain.root_kind != "y":  # noqa: PLR1714 - narrows
             return (chain.root_kind, chain.root, chain.steps)
         name = str(chain.root)
         found = scope.lookup(name, with_classes=self._with_classes)
@@ -264,6 +284,68 @@ class Names:
             left - 1,
             is_value=is_value,
         )
+
+    def _follow_bare(self, scope: Scope, chain: Chain, left: int, *, is_value: bool) -> Found | None:
+        """Do as `_follow` where members of classes are in scope: an inherited member hides what stands outside of the class."""
+        name, steps = str(chain.root), chain.steps
+        if chain.root_kind == "y":
+            return self._follow_type(scope, name, steps, left, is_value=is_value)
+        found, at, passed = scope.find(f"{name}()" if chain.root_kind else name)
+        if at is None and chain.root_kind:
+            found, at, passed = scope.find(name)
+            is_other = isinstance(found, int) and (found < 0 or name[:1].isupper())
+            if not is_other and not self._row.has_called_values:
+                found, at = UNBOUND, None
+        if isinstance(found, Unbound) or at is None:
+            return self._follow_unbound(scope, name, steps, left, is_value=is_value)
+        if isinstance(found, int):
+            if passed is not None and (at.is_class or (at.outer is None and not name[:1].isupper())):
+                if passed.is_implicit:
+                    return ("m", passed.owner, (name, *steps))
+                if at.is_class and at.class_owner() >= 0 and not name[:1].isupper():
+                    return ("s", at.owner, (CALL, name, *steps))
+            return ("s", found, steps) if found >= 0 else ("i", ~found, steps)
+        if (
+            found is None
+            or left == 0
+            or len(found.steps) + len(steps) > _STEPS_MAX
+            or (not is_value and steps in BARE_STEPS)
+        ):
+            return None
+        outer = at.outer if found.root == name and found.root_kind in ("", "c") else at
+        return self._follow(outer or at, found.then(steps), left - 1, is_value=is_value)
+
+    def _follow_type(
+        self, scope: Scope, name: str, steps: tuple[str, ...], left: int, *, is_value: bool
+    ) -> Found | None:
+        found, _, _ = scope.find(f"{name}:")
+        if isinstance(found, int):
+            return ("s", found, steps)
+        found, at, _ = scope.find(name)
+        if isinstance(found, int) and found < 0:
+            return ("i", ~found, steps)
+        if (
+            isinstance(found, Chain) and found.root_kind == "y" and found.root != name and at is not None and left
+        ):  # a parameter
+            return self._follow(at, found.then(steps), left - 1, is_value=is_value)
+        if found is None and at is not None and at.is_implicit:
+            return None
+        return ("l", "", ()) if name in self._row.builtins else ("f", name, steps)
+
+    def _follow_unbound(
+        self, scope: Scope, name: str, steps: tuple[str, ...], left: int, *, is_value: bool
+    ) -> Found | None:
+        """Return the target of a name that the file does not bind: a member of the class around, or a free name."""
+        if name in self._row.builtins:
+            return ("l", "", ())
+        around = scope.class_scope()
+        while around is not None and not around.is_implicit:  # members of a class without a name are those of its base
+            if not name[:1].isupper():
+                if around.instance is None or around.outer is None or left == 0:
+                    return ("?", "", (name, *steps))
+                return self._follow(around.outer, around.instance.then((name, *steps)), left - 1, is_value=is_value)
+            around = around.outer.class_scope() if around.outer is not None else None
+        return ("m", around.owner, (name, *steps)) if around is not None else ("f", name, steps)
 
     def _instance_of(self, scope: Scope, name: str, steps: tuple[str, ...], left: int) -> Found | None:
         """Return the target of the instance whose class is called ``name``."""

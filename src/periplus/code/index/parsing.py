@@ -29,7 +29,7 @@ from periplus.code.limits import SOURCE_BYTES_MAX
 from periplus.code.listing.classification import state_of_contents
 from periplus.code.model import FACTS_VERSION, KINDS, Facts, encode_facts, module_stem
 
-EXTRACTOR_VERSION: Final = 3
+EXTRACTOR_VERSION: Final = 4
 NAME_CHARACTERS_MAX: Final = 200
 HEAD_BYTES: Final = 256
 OWN_MARK: Final = "+own"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import tree_sitter
 
 Place: TypeAlias = str | int
-"""A child of a node: the name of its field, or its position among the named children."""
+"""A child of a node: the name of its field, its position among the named children, or ``=type`` for the first of that type."""
 
 
 class Naming(NamedTuple):
@@ -62,7 +62,8 @@ class Access(NamedTuple):
     of it (``[]``). Its other children are visited as they are. A call whose callee is one expression has ``name`` empty and the callee as
     ``object``. ``sigil`` is what is written before the name of the member and does not belong to it. With ``is_global`` a name without
     ``object`` is none of the scopes around (``::Name``). ``is_path``: no local variable can be its root. ``is_subscript``: it takes an
-    element where its arguments stand in square brackets.
+    element where its arguments stand in square brackets. ``is_type``: it reaches for a type. With ``is_merged`` a call of a call is one:
+    ``f(x) { }``.
     """
 
     object: Place
@@ -72,6 +73,8 @@ class Access(NamedTuple):
     is_global: bool = False
     is_path: bool = False
     is_subscript: bool = False
+    is_type: bool = False
+    is_merged: bool = False
 
 
 class Local(NamedTuple):
@@ -129,8 +132,8 @@ class Extraction(Protocol):
     def add_export(self, name: str, local: str) -> None:
         """Note that others see the local name ``local`` as ``name``."""
 
-    def add_package(self, name: str) -> None:
-        """Note the package or namespace of the file."""
+    def add_package(self, name: str) -> bool:
+        """Note the package or namespace of the file. Return False where it has another already."""
 
     def bind(
         self,
@@ -193,14 +196,18 @@ class Extraction(Protocol):
         bases: Sequence[tree_sitter.Node] = (),
         outer: str = "",
         first: tree_sitter.Node | None = None,
-        inside: Sequence[tree_sitter.Node] = (),
+        inside: Sequence[tree_sitter.Node | None] = (),
         is_member: bool = False,
+        is_class: bool = False,
+        is_instance: bool = False,
+        is_shared: bool = False,
     ) -> None:
         """Define what no row of the table says: ``name`` is the node of its name, ``text`` the name if it is not the node's text;
         ``body`` and ``inside`` are visited within it. ``whole`` is what the definition takes in (``node`` if absent), from ``first`` on,
         ``type_`` its type (a node, or a name joined by dots), ``value`` a value whose class it has, ``bases`` the classes it extends,
         ``outer`` the qualified name of what it is in besides the definition around. With ``is_member`` it belongs to the class around,
-        not to the function between.
+        not to the function between; with ``is_instance`` it is a value of that class, with ``is_shared`` its members are those of that class
+        too. ``is_class``: it has members that ``this`` reaches, whatever its kind.
         """
 
     def assign(self, pattern: tree_sitter.Node, value: tree_sitter.Node | None) -> None:
@@ -249,8 +256,24 @@ class Extraction(Protocol):
     def declare(self, type_: tree_sitter.Node) -> None:
         """Note the type of the definition around (a function's: the returned one)."""
 
-    def open_scope(self) -> None:
+    def open_scope(self, *, is_function: bool = False) -> None:
         """Open the scope of a block; it lasts for what is visited next."""
+
+    def open_class(self, base: tree_sitter.Node | None) -> None:
+        """Open the scope of a class without a name that extends ``base``."""
+
+    def open_receiver(self, type_: tree_sitter.Node) -> None:
+        """Note that the instance in the current scope is one of ``type_``, whose members need no ``this``."""
+
+    def note_receiver(self, type_: tree_sitter.Node) -> None:
+        """Note that the definition around is called as a member of values of ``type_``."""
+
+    def refer_types(self, *nodes: tree_sitter.Node | None) -> None:
+        """Note references to the types that ``nodes`` write, where types do not share the names of values."""
+
+    @property
+    def around(self) -> str:
+        """Return the kind of the class whose body is visited; empty in functions and outside of classes."""
 
     def bind_module(self, name: str, level: int) -> None:
         """Bind ``name`` to the definition around (``level`` 0), or to the one around that (1); the file is called ``self``."""
@@ -331,7 +354,16 @@ class Language(NamedTuple):
     and the steps from it to the value; ``self_type`` names the class around. ``values`` gives for a node the expressions that may be its
     value, the likeliest first. With ``lists_exports`` the file exports what `Extraction.add_export` is told, and nothing else; with
     ``notes_unknown`` values of unknown classes that are put into instances are noted too. ``choose`` tells the language by the contents where the name of the file does not; ``prepare``
-    blanks what the grammar cannot read, so that all offsets stay, and tells the names that it blanked with their offsets.
+    blanks what the grammar cannot read, so that all offsets stay, and tells the names that it blanked with their offsets. ``repair`` gives
+    another text of the same length for a file that the parser does not understand; the tree of what is understood better counts.
+
+    ``has_member_scopes``: members of classes are in scope, and inherited ones hide what stands outside of the class. ``inferred`` are names
+    in the place of a type that leave it to the value. ``called_names`` are leaves that, when called, name a method: methods do not share
+    the names of variables; where ``has_called_values``, one that names no method may be any other name. With ``has_type_names`` types and
+    values of one name stand side by side, with ``has_extensions`` files may add members to types of the language. ``paths`` are nodes whose
+    names are steps from the first of them, ``name_wrappers`` stand around the name of a member, ``meta_members`` lead to values of the
+    language. ``bodies`` are the nodes of bodies where the grammar has no field for them. ``annotations`` at the beginning of a definition
+    are no part of its signature.
     """
 
     name: str
@@ -384,3 +416,15 @@ class Language(NamedTuple):
     filenames: tuple[str, ...] = ()
     interpreters: tuple[str, ...] = ()
     lead_words: frozenset[bytes] = frozenset({b""})
+    has_member_scopes: bool = False
+    inferred: frozenset[str] = frozenset()
+    called_names: frozenset[str] = frozenset()
+    has_called_values: bool = False
+    has_extensions: bool = False
+    has_type_names: bool = False
+    name_wrappers: Mapping[str, Place] = {}
+    paths: frozenset[str] = frozenset()
+    meta_members: frozenset[str] = frozenset()
+    bodies: frozenset[str] = frozenset()
+    annotations: frozenset[str] = frozenset()
+    repair: Callable[[bytes], bytes] | None = None

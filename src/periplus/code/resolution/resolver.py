@@ -35,6 +35,7 @@ from periplus.code.model import (
     Target,
 )
 from periplus.code.resolution.dependencies import RecordedSources, Recorder
+from periplus.code.resolution.member_scopes import CALLABLE, CALLED_KINDS, TYPES, MemberScopes
 from periplus.code.resolution.memo import Memo
 from periplus.code.resolution.rules.registry import rules_of
 from periplus.code.resolution.rules.table import EXTERNAL, UNKNOWN, Entity, Outcome, Rules
@@ -47,14 +48,9 @@ _BASES_MAX: Final = 200
 _ALIASES_MAX: Final = 4
 _DERIVED_MAX: Final = 4_000
 _NAMES_KEPT_MAX: Final = 100_000
-_TYPES: Final = frozenset(
-    {"class", "interface", "enum", "struct", "trait", "record", "type", "union", "annotation", "object", "protocol", "module",
-     "namespace", "extension"}
-)  # fmt: skip
 _MEMBERS: Final = frozenset({"field", "method", "property", "constructor"})
 _CALLS: Final = ((CALL,), (CALLED,))
 _VALUES: Final = frozenset({"value", "field"})
-_CALLABLE: Final = frozenset({"function", "method", "constructor", "test", "route", "macro"})
 
 
 class Resolution(NamedTuple):
@@ -73,7 +69,7 @@ class _Shape(NamedTuple):
     is_called: bool
 
 
-class Resolver:
+class Resolver(MemberScopes):
     """Resolves targets within one view; what it found is kept as long as the object lives. ``recorder`` notes what it depends on."""
 
     def __init__(self, sources: Sources, recorder: Recorder | None = None) -> None:
@@ -89,7 +85,7 @@ class Resolver:
         file = self.sources.file(path)
         if file is None:
             return Resolution()
-        outcome = self._target(file, target)
+        outcome = self._narrow(self._target(file, target), is_called=target.steps[-1:] == (CALLED,))
         if outcome.is_attribute:
             return Resolution()
         if outcome.found:
@@ -162,6 +158,7 @@ class Resolver:
     def _follow(self, file: KnownFile, target: Target) -> Outcome:
         steps: Sequence[str] = target.steps
         rules = rules_of(file.facts.language)
+        viewer = file if rules.extension is not None else None
         number = target.value if isinstance(target.value, int) else -1
         self._note_root(file, target, number)
         if target.root == "s":
@@ -169,36 +166,46 @@ class Resolver:
         elif target.root == "i":
             at = self._imported(file, number)
         elif target.root == "f":
-            at = rules.free(self, file, str(target.value))
+            at, steps = self._free(file, rules, str(target.value), steps)
         elif target.root == "t" and number < 0:
             at = self._called(rules.free(self, file, str(target.value)))
             return self._steps(at, steps, is_own=True)
         elif target.root == "t":
-            return self._steps(self._instance(file, number), steps, is_own=True)
+            return self._steps(self._instance(file, number), steps, is_own=True, viewer=viewer)
         elif target.root == "u":
             return self._inherited(file, number, steps)
         elif target.root == "m":
             at, steps = self._implicit(file, rules, number, steps)
-        else:
+        elif viewer is None:
             return UNKNOWN
+        else:
+            at = UNKNOWN
         if len(at.found) > 1 and steps:
             at = self._separated(at, is_called=tuple(steps[:1]) in _CALLS)
-        return self._steps(at, steps)
+        return self._steps(at, steps, viewer=viewer)
 
-    def _steps(self, at: Outcome, steps: Sequence[str], *, is_own: bool = False) -> Outcome:
-        """Follow ``steps`` from ``at``. With ``is_own`` the first member is that of the class in whose code the target stands."""
+    def _steps(
+        self, at: Outcome, steps: Sequence[str], *, is_own: bool = False, viewer: KnownFile | None = None
+    ) -> Outcome:
+        """Follow ``steps`` from ``at``. With ``is_own`` the first member is that of the class in whose code the target stands;
+        ``viewer`` is the file that sees the extensions of types.
+        """
         is_proven = at.is_proven
         is_done = False
         for number, step in enumerate(steps):
-            if is_done:  # the call of a method of lists
+            if is_done:  # the call of a method of lists, or of one that gives its receiver
                 is_done = False
                 continue
             if not at.found:
-                return at if at.is_external else UNKNOWN
-            if step == CALL:
-                at = self._called(at)
+                if viewer is None:
+                    return at if at.is_external else UNKNOWN
+                at, is_proven = self._extended(viewer, step, at), False
+            elif step == CALL:
+                at = self._called(self._narrow(at, is_called=True))
             elif step == ELEMENT:
                 at = self._element(at)
+                if viewer is not None and not at.found:
+                    return UNKNOWN
             elif step == PERHAPS:
                 is_proven = False
             elif step in (CALLED, FIELD):
@@ -215,7 +222,13 @@ class Resolver:
                 if any(one.is_instance for one in at.found) and not (is_own and number == 0):
                     is_proven = False
                 is_type = all(one.symbol >= 0 and not one.is_instance for one in at.found)
-                at = self._first_member(at, step)
+                before, at = at, self._first_member(self._narrow(at, is_called=False), step)
+                if viewer is not None and not at.found:
+                    is_done = (
+                        steps[number + 1 : number + 2] == (CALL,)
+                        and step in rules_of(viewer.facts.language).same_values
+                    )
+                    at = before if is_done else self._extended(viewer, step, at)
                 if len(at.found) > 1:
                     following = tuple(steps[number + 1 : number + 2])
                     at = self._separated(at, is_called=following in _CALLS or (is_type and following != (FIELD,)))
@@ -273,7 +286,7 @@ class Resolver:
             one
             for one, file in zip(at.found, files, strict=True)
             if file is None or not rules_of(file.facts.language).separates_fields
-            or (one.symbol >= 0 and file.definitions[one.symbol].kind in _CALLABLE) == is_called
+            or (one.symbol >= 0 and file.definitions[one.symbol].kind in CALLABLE) == is_called
         )  # fmt: skip
         return at._replace(found=kept) if kept else at
 
@@ -285,7 +298,7 @@ class Resolver:
         if file is None or rules_of(file.facts.language).instantiator != steps[number]:
             return False
         return (
-            file.definitions[at.found[0].symbol].kind in _TYPES
+            file.definitions[at.found[0].symbol].kind in TYPES
             and not self._own_member(file, file.first(at.found[0].symbol), steps[number]).found
         )
 
@@ -312,11 +325,12 @@ class Resolver:
             if file is None or entity.symbol < 0 or entity.is_instance:
                 continue
             kind = file.definitions[entity.symbol].kind
-            if kind in _TYPES:
+            if kind in TYPES:
                 found.append(entity._replace(is_instance=True))
                 continue
             value = self._type_of(file, entity.symbol)
-            if kind not in _CALLABLE and not (kind == "property" and rules_of(file.facts.language).instantiator):
+            rules = rules_of(file.facts.language)
+            if kind not in CALLABLE and not (kind == "property" and (rules.instantiator or rules.has_called_names)):
                 value = self._called(value) if value.found and not value.found[0].is_instance else UNKNOWN
             found += value.found
             lists = max(lists, value.lists)
@@ -347,7 +361,7 @@ class Resolver:
         if file is None:
             return UNKNOWN
         one = file.definitions[entity.symbol]
-        if one.kind in _TYPES:
+        if one.kind in TYPES:
             found = self._in_class(file, file.first(entity.symbol), name)
             rules = rules_of(file.facts.language)
             if found.found and rules.is_of_class is not None:
@@ -363,7 +377,7 @@ class Resolver:
             if found.found:
                 return found
         value = self._type_of(file, entity.symbol)
-        if one.kind in _TYPES:  # an alias of another type
+        if one.kind in TYPES:  # an alias of another type
             value = value._replace(found=tuple(found for found in value.found if found != entity))
         outcome = self._first_member(value, name)
         return outcome._replace(is_proven=False) if outcome.found else value if value.is_external else outcome
@@ -461,7 +475,7 @@ class Resolver:
 
     def _in_class(self, file: KnownFile, index: int, name: str) -> Outcome:
         """Return the member ``name`` of a class, its own or that of a base (breadth first)."""
-        waiting: list[tuple[KnownFile, int]] = [(file, index)]
+        waiting = self._parts(file, index)
         seen: set[tuple[str, int]] = set()
         is_proven, is_external = True, False
         while waiting and len(seen) < _BASES_MAX:
@@ -482,7 +496,7 @@ class Resolver:
                 for entity in outcome.found:
                     other = self.sources.file(entity.path)
                     if other is not None and entity.symbol >= 0:
-                        waiting.append((other, other.first(entity.symbol)))
+                        waiting += self._parts(other, other.first(entity.symbol))
             if rules_of(file.facts.language).has_open_types:
                 waiting += self._extending_parts(file, index)
         return EXTERNAL if is_external else UNKNOWN
@@ -548,11 +562,12 @@ class Resolver:
         """Follow ``steps`` from the bases of a class."""
         found: list[Entity] = []
         is_proven, is_external = True, False
-        for base in self._bases(file, file.first(index)) if index >= 0 else ():
-            outcome = self._target(file, base)
-            is_proven = is_proven and outcome.is_proven
-            is_external = is_external or outcome.is_external
-            found += (one._replace(is_instance=True) for one in outcome.found)
+        for part, number in self._parts(file, file.first(index)) if index >= 0 else ():
+            for base in self._bases(part, number):
+                outcome = self._target(part, base)
+                is_proven = is_proven and outcome.is_proven
+                is_external = is_external or outcome.is_external
+                found += (one._replace(is_instance=True) for one in outcome.found)
         for one in found:
             outcome = self._steps(Outcome((one,), is_proven), steps, is_own=True)
             if outcome.found:
@@ -563,6 +578,8 @@ class Resolver:
         self, file: KnownFile, rules: Rules, index: int, steps: Sequence[str]
     ) -> tuple[Outcome, Sequence[str]]:
         """Return what the first step means as a member of the class around, of the classes around that, or as a free name."""
+        if rules.has_member_scopes:
+            return self._hiding(file, rules, index, steps)
         is_external = False
         for entity in self._around(file, index):
             outcome = self.member(entity, steps[0])
@@ -580,7 +597,7 @@ class Resolver:
     def _instance(self, file: KnownFile, index: int) -> Outcome:
         """Return the instance in whose code a target stands: of the class ``index``, or of that whose member ``index`` is outside of it."""
         one = file.definitions[index]
-        if one.kind in _TYPES:
+        if one.kind in TYPES:
             return Outcome((Entity(file.path, file.first(index), is_instance=True),))
         outer = one.qualified.split(".")[:-1]
         if one.parent >= 0 and file.definitions[one.parent].qualified == ".".join(outer):
@@ -609,7 +626,7 @@ class Resolver:
         while outer:
             for at in file.qualified.get(".".join(outer), ())[:1]:
                 found = Entity(file.path, at, is_instance=True)
-                if found not in seen and file.definitions[at].kind in _TYPES:
+                if found not in seen and file.definitions[at].kind in TYPES:
                     yield found
             outer.pop()
 
@@ -656,17 +673,19 @@ class Resolver:
                 shape.is_member
                 and one.parent < 0
                 and one.qualified == name
-                and one.kind in _CALLABLE | _TYPES | {"value"}
+                and one.kind in CALLABLE | TYPES | {"value"}
             ):
                 continue
             if (
                 not shape.is_member
                 and shape.is_free
                 and one.parent >= 0
-                and (one.kind in _MEMBERS or other.definitions[one.parent].kind in _CALLABLE)
+                and (one.kind in _MEMBERS or other.definitions[one.parent].kind in CALLABLE)
             ):
                 continue
-            if rules.separates_fields and shape.is_called and one.kind not in _CALLABLE | _TYPES:
+            if rules.separates_fields and shape.is_called and one.kind not in CALLABLE | TYPES:
+                continue
+            if rules.has_called_names and not _is_named_so(one, is_called=shape.is_called):
                 continue
             if rules.sees is not None and seer is not None and not rules.sees(seer, other, one):
                 continue
@@ -681,6 +700,11 @@ class Resolver:
 
 
 _ATTRIBUTE: Final = Outcome(is_proven=False, is_attribute=True)
+
+
+def _is_named_so(one: Definition, *, is_called: bool) -> bool:
+    """Return True where a name that is called (or not) can be that of ``one``, if methods do not share the names of values."""
+    return one.kind in CALLED_KINDS if is_called else one.kind not in CALLABLE
 
 
 def _named(file: KnownFile, index: int) -> list[int]:

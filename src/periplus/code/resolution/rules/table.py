@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["EXTERNAL", "UNKNOWN", "Entity", "Lookup", "Outcome", "Rules"]
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from periplus.code.model import Definition, Import
@@ -70,6 +70,12 @@ class Rules(NamedTuple):
     file may import one name from several places, one after the other. ``list_methods`` are methods of the language's own lists that
     return what is in them: one of it (True), or a list (False); ``element_methods`` those of a class that return its elements, or an
     iterator over them; ``entering`` is the one that a ``with`` statement calls.
+
+    ``has_member_scopes``: an inherited member hides what stands outside of the class. ``dotted`` resolves a free name with the steps after it
+    that begins with a package or namespace, and returns the steps that are left. ``has_called_names``: what is called is none of the
+    values of that name, and what is not called none of the methods. ``extension`` finds a member that a file adds to a type, whatever
+    the type is. Calls of ``same_values`` give the value that they are called on. ``has_receivers``: members of the type that a function
+    extends need no ``this`` in it. ``has_partial_types``: parts of a type stand in several files, if `is_same_type` allows it.
     """
 
     family: str
@@ -91,3 +97,10 @@ class Rules(NamedTuple):
     list_methods: Mapping[str, bool] = {}
     element_methods: tuple[str, ...] = ()
     entering: str = ""
+    has_member_scopes: bool = False
+    dotted: Callable[[Lookup, KnownFile, str, Sequence[str]], tuple[Outcome, Sequence[str]]] | None = None
+    has_called_names: bool = False
+    has_receivers: bool = False
+    has_partial_types: bool = False
+    same_values: frozenset[str] = frozenset()
+    extension: Callable[[Lookup, KnownFile, str], Outcome] | None = None
