@@ -48,7 +48,7 @@ SOURCES = {
     "A.java": (
         (b"package p;\n@Ann\npublic class A {\n  int x = 1;\n  A() {}\n  @Override\n  public void m(int a) { int q = 1; }\n"
         b"  static class B { void n() {} }\n}\nenum E { ONE }\n"),
-        "class A 2-9, field A.x 4-4, method A.A 5-5, method A.m 6-7, class A.B 8-8, method A.B.n 8-8, enum E 10-10, value E.ONE 10-10",
+        "class A 2-9, field A.x 4-4, constructor A.A 5-5, method A.m 6-7, class A.B 8-8, method A.B.n 8-8, enum E 10-10, value E.ONE 10-10",
     ),
 }  # fmt: skip
 
