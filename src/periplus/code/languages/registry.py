@@ -19,6 +19,7 @@ _ROWS: Final[dict[str, tuple[str, str]]] = {
     **dict.fromkeys((".ts", ".cts", ".mts"), ("script", "TYPESCRIPT")),
     ".tsx": ("script", "TSX"),
     ".java": ("java", "JAVA"),
+    **dict.fromkeys((".kt", ".kts"), ("kotlin", "KOTLIN")),
     ".go": ("go", "GO"),
     **dict.fromkeys((".sh", ".bash", ".bats", ".ksh", ".zsh"), ("bash", "BASH")),
     ".rs": ("rust", "RUST"),
@@ -54,7 +55,7 @@ _SHEBANG: Final = re.compile(
 )
 _SHEBANG_BYTES_MAX: Final = 200
 LANGUAGE_NAMES: Final = (
-    "bash", "c", "cpp", "go", "java", "javascript", "php", "python", "ruby", "rust", "swift", "typescript",
+    "bash", "c", "cpp", "go", "java", "javascript", "kotlin", "php", "python", "ruby", "rust", "swift", "typescript",
 )  # fmt: skip
 
 
