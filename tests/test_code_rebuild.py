@@ -57,6 +57,18 @@ OTHERS = {
         '#include "{4}.cpp"\nclass {2} : public {3} {{ void {0}(); }};\nvoid {2}::{0}() {{ {1}(); }}\nvoid {1}() {{ {2} x; x.{0}(); }}\n'
     ),
     ".sh": ". ./{4}.sh\n{0}() {{\n  {1}\n}}\n{1}\n",
+    ".java": (
+        "package {4};\nimport core.{3};\nimport app.*;\nclass {2} extends {3} {{ {3} kept; {2} {0}() {{ {1}(); kept.{0}(); return new {2}(); }} }}\n"
+        "interface {3} {{ {2} {1}(); }}\n"
+    ),
+    ".kt": (
+        "package {4}\nimport core.{0}\nimport app.*\nopen class {2} : {3}() {{ val kept = {3}(); fun {0}() = kept.{1}() }}\n"
+        "fun {3}.{1}() = {0}()\nfun {0}(): {2} = {2}().apply {{ {1}() }}\n"
+    ),
+    ".cs": (
+        "using core;\nusing static app.{3};\nnamespace {4};\npartial class {2} : {3} {{ {3} kept; {2} {0}() {{ {1}(); kept.{0}(); return this; }} }}\n"
+        "static class {3} {{ public static void {1}(this {2} one) {{ one.{0}(); }} }}\n"
+    ),
     ".swift": "import {4}\nclass {2}: {3} {{ func {0}() {{ {1}(); {3}().{0}() }} }}\nfunc {1}() {{ {0}() }}\n",
 }
 SETTINGS = {

@@ -20,6 +20,7 @@ _ROWS: Final[dict[str, tuple[str, str]]] = {
     ".tsx": ("script", "TSX"),
     ".java": ("java", "JAVA"),
     **dict.fromkeys((".kt", ".kts"), ("kotlin", "KOTLIN")),
+    **dict.fromkeys((".cs", ".csx"), ("csharp", "CSHARP")),
     ".go": ("go", "GO"),
     **dict.fromkeys((".sh", ".bash", ".bats", ".ksh", ".zsh"), ("bash", "BASH")),
     ".rs": ("rust", "RUST"),
@@ -55,7 +56,7 @@ _SHEBANG: Final = re.compile(
 )
 _SHEBANG_BYTES_MAX: Final = 200
 LANGUAGE_NAMES: Final = (
-    "bash", "c", "cpp", "go", "java", "javascript", "kotlin", "php", "python", "ruby", "rust", "swift", "typescript",
+    "bash", "c", "cpp", "csharp", "go", "java", "javascript", "kotlin", "php", "python", "ruby", "rust", "swift", "typescript",
 )  # fmt: skip
 
 

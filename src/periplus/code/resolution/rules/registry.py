@@ -13,7 +13,7 @@ from periplus.code.resolution.rules.table import UNKNOWN, Lookup, Outcome, Rules
 from periplus.code.resolution.sources import KnownFile
 
 _MODULES: Final[dict[str, str]] = {
-    "bash": "bash", "c": "clang", "cpp": "clang", "go": "go", "java": "java", "kotlin": "kotlin", "php": "php", "python": "python",
+    "bash": "bash", "c": "clang", "cpp": "clang", "csharp": "csharp", "go": "go", "java": "java", "kotlin": "kotlin", "php": "php", "python": "python",
     "ruby": "ruby", "rust": "rust", "swift": "swift",
 }  # fmt: skip
 
