@@ -231,6 +231,7 @@ class Project(ProjectStore):
         """
         self.look_to_answer()
         from periplus.memory.retrieval.recall import recall
+        from periplus.project.knowledge.code import memory_of_symbols
         from periplus.project.knowledge.task_brief import filters_in
         from periplus.project.knowledge.word_vectors import meaning_of
 
@@ -245,6 +246,7 @@ class Project(ProjectStore):
             filters=filters_in(self, filters) if filters is not None else None,
             meaning=meaning_of(self),
             with_near=True,
+            also=memory_of_symbols(self, question),
         )
 
     def brief(self, task: str, *, budget_tokens: int = 4_000) -> Brief:

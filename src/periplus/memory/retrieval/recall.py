@@ -135,12 +135,13 @@ def recall(
     filters: Filters | None = None,
     meaning: Meaning | None = None,
     with_near: bool = False,
+    also: Mapping[tuple[str, str], str] | None = None,
 ) -> Recall:
     """Answer ``question``; where it is empty, list everything in force of the types of memory in ``filters``.
 
     ``root`` is the project's folder, to see whether files changed since; ``ground`` likewise, for callers that ask
     several times or know which commits changed them. With ``with_near``, words one edit away are searched where the
-    words find nothing. Raises UsageError for a limit, an offset or filters that make no sense.
+    words find nothing. ``also`` is memory about what the question names in other ways, by key. Raises UsageError for a limit, an offset or filters that make no sense.
     """
     from periplus.base.text.search_terms import QUERY_TERMS_MAX, add_spellings, terms
 
@@ -160,7 +161,7 @@ def recall(
     if not question.strip():
         return _all_asked_for(view, limit, offset, budget_tokens)
     paths = named_paths(question, ground.root)
-    about = about_named(journal, paths)
+    about = {**about_named(journal, paths), **(also or {})}
     # A pasted trace or diff names many files and means few: there memory about them does not come before
     # memory that matches the words, but counts for more.
     is_pasted = len(paths) > _NAMED_FEW or len(asked) >= QUERY_TERMS_MAX

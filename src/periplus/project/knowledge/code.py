@@ -8,6 +8,7 @@ __all__ = [
     "fresh_view",
     "hurried_map",
     "knowledge_of",
+    "memory_of_symbols",
     "most_dependents_in",
     "parse_of",
     "seeds_of",
@@ -33,6 +34,7 @@ _MEMORY_MAX: Final = 20
 _SEEDS_MAX: Final = 20
 _DEPENDENTS_MAX: Final = 3
 _PATHS_MAX: Final = 20
+_DEFINING_MAX: Final = 3  # files that define a name: of a commoner one it is not known which is meant
 
 
 class SymbolKnowledge(NamedTuple):
@@ -81,6 +83,25 @@ def fresh_view(index: str, top: str, *, with_graph: bool = False) -> Iterator[Co
         except EnvironmentFailure:  # git is too slow, or gone
             view = None
         yield None if code_map.freshness.waiting or code_map.freshness.is_behind else view
+
+
+def memory_of_symbols(project: ProjectStore, text: str) -> dict[tuple[str, str], str]:
+    """Return the memory about symbols that ``text`` names and the code map knows, and about their files, by key, with what it is about. The
+    index is asked as it is.
+    """
+    index = Layout(project.root).code
+    if not os.path.exists(index):
+        return {}
+    from periplus.code.index.glance import defining
+    from periplus.memory.text.named_symbols import about_symbols, symbol_words
+
+    words = symbol_words(text)
+    if not words:
+        return {}
+    files = defining(index, project.top, [word.rpartition(".")[2] for word in words], _DEFINING_MAX)
+    return about_symbols(
+        project.journal, [(path, word) for word in words for path in files.get(word.rpartition(".")[2], ())]
+    )
 
 
 def parse_of(project: ProjectStore) -> Callable[[str, bytes], Symbols]:
