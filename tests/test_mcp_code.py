@@ -97,6 +97,15 @@ def test_files_uses_and_counts(shop, desk):
     assert data["entries"][0]["language"] == "python"
 
 
+def test_a_map_has_the_files_of_the_task_first(shop, desk):
+    text, data = asked(desk, action="map", of="round the price of items", budget=600)
+    document = json.loads(shop("code", "map", "round the price of items", "--budget", "600", "--json").out)
+    assert data["entries"][0]["path"] == document["files"][0]["path"]
+    assert data["files_total"] == document["files_total"]
+    assert "src/shop/prices.py\n  4: def price_of(item, amount)" in text
+    assert asked(desk, action="map")[1]["entries"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -118,7 +127,7 @@ def test_a_refusal_says_what_to_call(desk, arguments, said):
 def test_answers_keep_their_budget_and_are_paged(shop, desk):
     lines = "".join(f"def uses_{number}():\n    price_of(None, {number})\n" for number in range(300))
     (shop.folder / "src/shop/many.py").write_text(f"from shop.prices import price_of\n{lines}")
-    for action in ("refs", "impact", "show", "outline", "calls", "find", "search"):
+    for action in ("refs", "impact", "show", "outline", "calls", "find", "search", "map"):
         of = "src/shop/many.py" if action in ("outline", "calls") else "price_of"
         for budget in (100, 400, 4_000):
             text, data = asked(desk, action=action, of=of, budget=budget)

@@ -43,7 +43,7 @@ INSTRUCTIONS: Final = (
     "Before a task call brief(task=…). Before you change files call brief(paths=[…]): it says who holds them and which rules and "
     'traps are about them; claim(action="take", paths=[…]) what you will change if others may be at work.\n'
     "When something puzzles you, fails, or was surely decided before, call recall(question=…), before you search the code or ask.\n"
-    'Where something is defined, who uses it, which tests reach it: code(action="find" or "refs" or "impact", of=…).\n'
+    'Where something is defined, who uses it, which tests reach it: code(action="find" or "refs" or "impact", of=…). Where to begin: code(action="map", of=task).\n'
     "When a choice is made, the user corrects you, or something cost you time, call remember(…) at once: type decision, constraint, "
     "trap or lesson, with about=[files]. What it says has to be understood by who was not there. No secrets.\n"
     'What recall marks as stale may no longer hold: look, then revise(action="confirm" or "replace" or "state").\n'

@@ -1,4 +1,6 @@
-"""The tool ``code``: questions about the project's code. Its entries are the rows of the documents that ``periplus code ACTION --json`` gives."""
+"""The tool ``code``: questions about the project's code. Its entries are the rows of the documents that ``periplus code ACTION --json`` gives; those of a map are
+shorter.
+"""
 
 from __future__ import annotations
 
@@ -143,6 +145,21 @@ def _impact(_project: Project, code_map: CodeMap, given: CodeArguments, asked: S
     return Answer(head, tuple(entries), data, max(0, dependents - given.offset - len(entries)), _next(given))
 
 
+def _map(_project: Project, code_map: CodeMap, given: CodeArguments, asked: Sequence[str]) -> Answer:
+    """Return the map; an entry has the signatures as text, which takes a part of the room of the rows of the document."""
+    task = " ".join(asked)
+    result = values.map_out(code_map, task, given.budget, code_map.map(task, given.budget))
+    entries = []
+    for one in result.files[given.offset :]:
+        text = "\n".join(
+            f"  {'  ' * symbol.name.count('.')}{symbol.line}: {symbol.signature}" for symbol in one.symbols
+        )
+        data = {"path": one.path, "score": round(one.score, 4), "left_out": one.left_out, "text": text}
+        entries.append(Entry(f"{one.path}\n{text}" if text else one.path, data))
+    head = {"schema": "periplus.code.map/1", "task": task, "files_total": result.files_total}
+    return Answer("", tuple(entries), head, 0, _next(given), "" if entries else "There is no code.")
+
+
 def _status(_project: Project, code_map: CodeMap, _given: CodeArguments, _asked: Sequence[str]) -> Answer:
     result = values.status_out(code_map, code_map.status())
     entries = [
@@ -157,7 +174,7 @@ def _status(_project: Project, code_map: CodeMap, _given: CodeArguments, _asked:
 
 
 _RUN: Final[dict[str, Callable[[Project, CodeMap, CodeArguments, Sequence[str]], Answer]]] = {
-    "find": _find, "search": _search, "show": _show, "outline": _outline, "refs": _refs, "calls": _calls, "impact": _impact, "status": _status,
+    "find": _find, "search": _search, "show": _show, "outline": _outline, "refs": _refs, "calls": _calls, "impact": _impact, "map": _map, "status": _status,
 }  # fmt: skip
 
 

@@ -112,12 +112,12 @@ class ShowArguments(_Arguments, frozen=True):
 
 class CodeArguments(_Arguments, frozen=True):
     action: Annotated[
-        Literal["find", "search", "show", "outline", "refs", "calls", "impact", "status"],
-        Meta(description="find: definitions by name (exact, a beginning, parts, misspelled). search: definitions by what they do, in words. show: a symbol with its text, its users, tests, memory about it. outline: the symbols of files. refs: the places that name a symbol. calls: what a symbol uses. impact: what depends on files or symbols, and the tests to run. status: languages and sizes."),
+        Literal["find", "search", "show", "outline", "refs", "calls", "impact", "map", "status"],
+        Meta(description="find: definitions by name (exact, a beginning, parts, misspelled). search: definitions by what they do, in words. show: a symbol with its text, its users, tests, memory about it. outline: the symbols of files. refs: the places that name a symbol. calls: what a symbol uses. impact: what depends on files or symbols, and the tests to run. map: the files for a task with their signatures, within the budget. status: languages and sizes."),
     ] = "find"  # fmt: skip
     of: Annotated[
         Paths,
-        Meta(max_length=100, description="A symbol: FILE:Class.method, a qualified name or the end of one; or a file. For find a name, for search words. For impact several; none for your uncommitted changes."),
+        Meta(max_length=100, description="A symbol: FILE:Class.method, a qualified name or the end of one; or a file. For find a name, for search words, for map the task (none: the whole repository). For impact several; none for your uncommitted changes."),
     ] = ()  # fmt: skip
     kind: Annotated[str, Meta(max_length=40, description="For find and search: function, method, class, test, …")] = ""
     path: Annotated[str, Meta(max_length=500, description="For find and search: only in this file or folder.")] = ""
