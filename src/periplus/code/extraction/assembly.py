@@ -35,6 +35,7 @@ class Findings(NamedTuple):
     parts: list[tuple[Scope, str, Chain]]
     attributes: list[tuple[int, str, Scope, Chain]]
     exports: dict[str, str]
+    exported: set[str]
     package: str
 
 
@@ -45,7 +46,7 @@ def assemble(findings: Findings, *, has_errors: bool) -> Facts:
         for draft in findings.drafts:
             if draft.parent < 0:
                 draft.is_exported = draft.name in findings.exports
-    definitions = placed(findings.drafts, starts)
+    definitions = placed(findings.drafts, starts, findings.exported)
     names = Names(findings.row, findings.imports)
     places = _places(findings.references, names, starts)
     for scope, name, chain in findings.parts:

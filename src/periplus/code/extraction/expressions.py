@@ -10,7 +10,7 @@ from periplus.code.extraction.grammar import Grammar
 from periplus.code.extraction.nodes import child_at, child_of, split_path, unwrap_name
 from periplus.code.extraction.parts import Link, Spine, nested_links
 from periplus.code.extraction.scopes import Chain, ChainRoot, Scope, dotted
-from periplus.code.languages.table import Extraction, Language
+from periplus.code.languages.table import Extraction, Language, Unwrap
 from periplus.code.model import CALL, ELEMENT, LIST
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ class Expressions:
         at: tree_sitter.Node | None = node
         while at is not None:
             access = grammar.accesses.get(at.kind_id)
+            if access is not None and access.is_loader and (loaded := self._load(at)) >= 0:
+                return Spine(Chain(loaded, suffix, "i"), links[::-1], others[::-1])
             if access is None:
                 inside = grammar.transparent.get(at.kind_id)
                 if inside is None and at.kind_id in grammar.path_ids:
@@ -100,6 +102,8 @@ class Expressions:
                     said = self.text(name)
                     if access.sigil:
                         said = said.removeprefix(access.sigil)
+                    elif access.is_quoted:
+                        said = said.strip("\"'")
                     links.append(Link(said, name.start_byte, suffix))
                 suffix = ()
             is_path = access.is_path
@@ -240,6 +244,8 @@ class Expressions:
             return None
         if not found.steps and not found.root_kind and self._row.has_type_names:
             found = found._replace(root_kind="y")
+        if bare.kind_id in self._grammar.value_type_ids:
+            return found.then((LIST,) * lists)
         return found.then((CALL, *(LIST,) * lists)) if is_instance else found
 
     def _chain_of(self, name: str, steps: tuple[str, ...]) -> Chain:
@@ -257,5 +263,15 @@ class Expressions:
         chain = self._type_chain(type_) if type_ is not None else None
         if chain is not None or value is None:
             return chain
-        chain = self._chain(value)
+        typed = self._grammar.typed_values.get(value.kind_id)
+        chain = (self._written(typed, value) if typed is not None else None) or self._chain(value)
         return chain.then(steps) if steps and chain is not None and chain.root_kind != "n" else chain
+
+    def _written(self, typed: Unwrap, value: tree_sitter.Node) -> Chain | None:
+        """Return the class of a value in which it is written."""
+        written, is_list = typed(cast("Extraction", self), value)
+        made = self._type_chain(written) if written is not None else None
+        return made.then((LIST,) * is_list) if made is not None and made.root_kind != "l" else made
+
+    def _load(self, call: tree_sitter.Node) -> int:
+        raise NotImplementedError

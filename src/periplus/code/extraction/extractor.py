@@ -20,10 +20,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from periplus.code.extraction.assembly import Findings, Mention, assemble
+from periplus.code.extraction.declarations import Declarations
 from periplus.code.extraction.expressions import STEPS_MAX, Expressions
 from periplus.code.extraction.grammar import Grammar
 from periplus.code.extraction.nodes import after_annotations, child_at, descend, last_line, lead_byte
-from periplus.code.extraction.parts import WRAPPED_KIND, Draft, Wrapped
+from periplus.code.extraction.parts import TASK_KIND, WRAPPED_KIND, Draft, Task, Wrapped
 from periplus.code.extraction.row_calls import INSIDE_MAX, RowCalls
 from periplus.code.extraction.scopes import Chain, Scope, dotted
 from periplus.code.extraction.shapes import DEPTH_MAX, SYMBOLS_MAX, Shaping
@@ -65,7 +66,7 @@ def extract(
     return walk.facts(has_errors=root.has_error)
 
 
-class _Walk(Expressions, Shaping, RowCalls):
+class _Walk(Declarations, Expressions, Shaping, RowCalls):
     """One walk over a tree; the methods without an underscore are what the functions of rows call (`languages.table.Extraction`)."""
 
     def __init__(self, grammar: Grammar, data: bytes, deadline: float) -> None:
@@ -73,7 +74,7 @@ class _Walk(Expressions, Shaping, RowCalls):
         self._grammar = grammar
         self._row = grammar.row
         self._deadline = deadline
-        self._stack: list[tree_sitter.Node | Scope | Wrapped] = []
+        self._stack: list[tree_sitter.Node | Scope | Wrapped | Task] = []
         self._scope = Scope(None)
         self._drafts: list[Draft] = []
         self._imports: list[Import] = []
@@ -88,6 +89,7 @@ class _Walk(Expressions, Shaping, RowCalls):
         self._leading: tuple[tree_sitter.Node, int] | None = None
         self._comment = (-1, -1)
         self._marks: dict[int, object] = {}
+        Declarations.__init__(self)
 
     # -- the walk ------------------------------------------------------------------------------------------------------
 
@@ -114,6 +116,9 @@ class _Walk(Expressions, Shaping, RowCalls):
         """Go on in ``scope``: the one around, put there when the inner one began, or one for what comes next."""
         self._scope = scope
 
+    def _run_task(self, task: Task, _: object) -> None:
+        task.run()
+
     def _visit_wrapped(self, item: Wrapped, _: object) -> None:
         node, whole, first = item
         handler, argument = _handlers_of(self._grammar)[node.kind_id]
@@ -122,6 +127,7 @@ class _Walk(Expressions, Shaping, RowCalls):
         elif handler is _Walk._wrap:
             self._wrap(node, None, whole, first)
         else:
+            self._around = item
             handler(self, node, argument)
 
     def _wrap(
@@ -190,7 +196,11 @@ class _Walk(Expressions, Shaping, RowCalls):
     # -- scopes and definitions ------------------------------------------------------------------------------------------
 
     def _open(self, node: tree_sitter.Node, is_function: object) -> None:
-        self._push_scope(Scope(self._scope, is_function=bool(is_function)))
+        inner = Scope(self._scope, is_function=bool(is_function))
+        inner.is_block = not is_function
+        if node.kind_id in self._grammar.own_self_ids:
+            inner.instance = None
+        self._push_scope(inner)
         self._stack += node.named_children[::-1]
 
     def _push_scope(self, scope: Scope) -> None:
@@ -270,7 +280,7 @@ class _Walk(Expressions, Shaping, RowCalls):
         if told is not None:
             kind = naming.kinds.get(told.type, kind)
         draft = Draft(name, qualified, kind, scope.owner, name_node.start_byte)
-        whole = whole or node
+        self.whole = whole = whole or node
         start = first or self._leading_of(whole) or whole
         draft.start, draft.end = start.start_byte, whole.end_byte
         draft.start_line, draft.end_line = start.start_point[0] + 1, last_line(start, whole)
@@ -364,7 +374,7 @@ class _Walk(Expressions, Shaping, RowCalls):
                 last = at
         return (parts, last) if parts and last is not None else None
 
-    def _extend(self, node: tree_sitter.Node, owner: int) -> None:
+    def _extend(self, node: tree_sitter.Node, owner: int, role: Role = "extends") -> None:
         """Note the classes in ``node`` as the bases of the definition ``owner``."""
         scope = self._scope
         scope.has_bases = True
@@ -385,7 +395,7 @@ class _Walk(Expressions, Shaping, RowCalls):
             if bare.id != base.id:
                 self._stack += [child for child in base.named_children[::-1] if child.id != bare.id]
             if self._grammar.is_spine(bare):
-                self._spine(bare, "extends")
+                self._spine(bare, role)
         self._scope = scope
 
     # -- bindings ------------------------------------------------------------------------------------------------------
@@ -563,7 +573,7 @@ class _Walk(Expressions, Shaping, RowCalls):
         self._imports.append(
             Import(module, name, local, node.start_point[0] + 1, not (is_inner or scope.is_function), is_reexport)
         )
-        if local:
+        if local and not is_reexport:
             scope.bind_import(local, index)
         if name == "*":
             return
@@ -657,7 +667,7 @@ class _Walk(Expressions, Shaping, RowCalls):
         return assemble(
             Findings(
                 self.data, self._row, self._drafts, self._imports, self._references, self._types, self._bases, self._parts,
-                self._attributes, self._exports, self._package,
+                self._attributes, self._exports, self._exported, self._package,
             ),
             has_errors=has_errors,
         )  # fmt: skip
@@ -700,4 +710,5 @@ def _handlers_of(grammar: Grammar) -> _Handlers:
             found[number] = (_HANDLERS[action[0]], action[1])
     found[Scope.kind_id] = (_Walk._return, None)  # noqa: SLF001
     found[WRAPPED_KIND] = (_Walk._visit_wrapped, None)  # noqa: SLF001
+    found[TASK_KIND] = (_Walk._run_task, None)  # noqa: SLF001
     return found

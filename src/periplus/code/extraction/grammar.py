@@ -8,7 +8,7 @@ import importlib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from periplus.code.languages.table import Access, Language, Place
+from periplus.code.languages.table import Access, Language, Place, Unwrap
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -46,6 +46,9 @@ class Grammar:
         self.accesses: dict[int, Access] = self._by_number(row.accesses)
         self.transparent: dict[int, Place] = self._by_number(row.transparent)
         self.type_wrappers: dict[int, Place] = self._by_number(row.type_wrappers)
+        self.typed_values: dict[int, Unwrap] = self._by_number(row.typed_values)
+        self.value_type_ids = self._ids(row.value_types)
+        self.own_self_ids = self._ids(row.own_selves)
         self.unwraps = self._by_number(row.unwraps)
         self.list_types: dict[int, Place] = self._by_number(row.list_types)
         self.casts: dict[int, Place] = self._by_number(row.casts)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["WRAPPED_KIND", "Draft", "Link", "Spine", "Wrapped", "nested_links", "placed"]
+__all__ = ["TASK_KIND", "WRAPPED_KIND", "Draft", "Link", "Spine", "Task", "Wrapped", "nested_links", "placed"]
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.code.extraction.nodes import child_at
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 WRAPPED_KIND: Final = -2
+TASK_KIND: Final = -3
 
 
 class Wrapped(NamedTuple):
@@ -31,6 +32,17 @@ class Wrapped(NamedTuple):
     def kind_id(self) -> int:
         """Return a number that no type of node has: on the stack of a walk it stands among nodes."""
         return WRAPPED_KIND
+
+
+class Task(NamedTuple):
+    """Work that waits until the walk has come to it."""
+
+    run: Callable[[], None]
+
+    @property
+    def kind_id(self) -> int:
+        """Return a number that no type of node has."""
+        return TASK_KIND
 
 
 class Link(NamedTuple):
@@ -95,20 +107,23 @@ def nested_links(
     return [Link(text(at), at.start_byte, suffix if number == 0 else ()) for number, at in enumerate(found)]
 
 
-def placed(drafts: Sequence[Draft], starts: Sequence[int]) -> list[Definition]:
-    """Return the definitions of ``drafts``, with the lines that begin at the bytes ``starts``, and parents by their qualified names."""
+def placed(drafts: Sequence[Draft], starts: Sequence[int], exported: Collection[str]) -> list[Definition]:
+    """Return the definitions of ``drafts``, with the lines that begin at the bytes ``starts``, parents by their qualified names; others see
+    those called as one of ``exported``, too.
+    """
     found: list[Definition] = []
     known: dict[str, int] = {}
     for index, draft in enumerate(drafts):
         parent = draft.parent
-        if parent < 0 and (outer := draft.qualified.rpartition(".")[0]):
+        if parent < 0 and (outer := draft.qualified[: -len(draft.name)].rstrip(".")):
             parent = known.get(outer, -1)
         known.setdefault(draft.qualified, index)
         line = bisect_right(starts, draft.name_byte)
         found.append(
             Definition(
                 draft.name, draft.qualified, draft.kind, parent, draft.start_line, draft.end_line, draft.start, draft.end, line,
-                draft.name_byte - starts[line - 1], draft.head, draft.body, draft.doc, draft.is_exported, draft.is_test,
+                draft.name_byte - starts[line - 1], draft.head, draft.body, draft.doc,
+                draft.is_exported or draft.qualified in exported, draft.is_test,
             )
         )  # fmt: skip
     return found

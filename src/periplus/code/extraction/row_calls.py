@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from periplus.code.extraction.grammar import Grammar
-from periplus.code.extraction.parts import Draft, Wrapped
+from periplus.code.extraction.parts import Draft, Task, Wrapped
 from periplus.code.extraction.scopes import Chain, Scope, Unbound
 from periplus.code.languages.table import Local
 from periplus.code.model import CALLED, ELEMENT, FIELD, PERHAPS, Role
@@ -25,7 +25,7 @@ class RowCalls:
     """A part of `languages.table.Extraction`; the walk over the tree is the rest."""
 
     data: bytes
-    _stack: list[tree_sitter.Node | Scope | Wrapped]
+    _stack: list[tree_sitter.Node | Scope | Wrapped | Task]
     _scope: Scope
     _drafts: list[Draft]
     _parts: list[tuple[Scope, str, Chain]]

@@ -66,8 +66,8 @@ class Scope:
     owner, or of the type that it extends, need no ``this``.
     """
 
-    __slots__ = ("depth", "has_bases", "hides_class", "instance", "is_class", "is_function", "is_implicit", "names", "narrows", "outer",
-                 "owner", "prefix", "renewals", "targets", "unbound")  # fmt: skip
+    __slots__ = ("depth", "has_bases", "hides_class", "instance", "is_block", "is_class", "is_function", "is_implicit", "is_signature",
+                 "names", "narrows", "outer", "owner", "prefix", "renewals", "returns", "targets", "unbound")  # fmt: skip
     kind_id: ClassVar = -1  # on the stack of a walk it stands among nodes
 
     def __init__(self, outer: Scope | None, *, is_function: bool = False, prefix: str = "") -> None:
@@ -75,7 +75,8 @@ class Scope:
         self.names: dict[str, int | Chain | None] = {}
         self.targets: dict[str | Chain, int] = {}
         self.unbound: set[str] = set()
-        self.is_class = self.has_bases = self.is_implicit = False
+        self.is_class = self.has_bases = self.is_implicit = self.is_block = self.is_signature = False
+        self.returns: Chain | None = None
         self.hides_class = is_function
         self.narrows: Scope | None = None
         if outer is None:

@@ -7,7 +7,7 @@ __all__ = ["DEPTH_MAX", "SYMBOLS_MAX", "Shaping"]
 from typing import TYPE_CHECKING, Final
 
 from periplus.code.extraction.nodes import last_line
-from periplus.code.extraction.parts import Draft, Wrapped
+from periplus.code.extraction.parts import Draft, Task, Wrapped
 from periplus.code.extraction.scopes import Chain, Scope
 from periplus.code.languages.table import Naming, Shape
 
@@ -23,7 +23,7 @@ _PLAIN: Final = Shape()
 class Shaping:
     """The methods of a walk for rows that define names by functions; what the walk itself brings stands first."""
 
-    _stack: list[tree_sitter.Node | Scope | Wrapped]
+    _stack: list[tree_sitter.Node | Scope | Wrapped | Task]
     _scope: Scope
     _drafts: list[Draft]
     _types: dict[int, tuple[Scope, Chain]]
@@ -98,7 +98,7 @@ class Shaping:
 
     def take_next(self, kind: str) -> tree_sitter.Node | None:
         top = self._stack[-1] if self._stack else None
-        if top is None or isinstance(top, Scope | Wrapped) or top.type != kind:
+        if top is None or isinstance(top, Scope | Task | Wrapped) or top.type != kind:
             return None
         self._stack.pop()
         return top

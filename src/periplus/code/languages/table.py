@@ -7,16 +7,37 @@ definitions are exported, what a type annotation names.
 
 from __future__ import annotations
 
-__all__ = ["Access", "Bind", "Extraction", "Language", "Local", "Naming", "Place", "Shape"]
+__all__ = [
+    "Access",
+    "Bind",
+    "Declaration",
+    "Expected",
+    "Extraction",
+    "Language",
+    "Local",
+    "Naming",
+    "Place",
+    "Shape",
+    "Unwrap",
+]
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     import tree_sitter
 
+    from periplus.code.model import Role
+
 Place: TypeAlias = str | int
 """A child of a node: the name of its field, its position among the named children, or ``=type`` for the first of that type."""
+
+
+Unwrap: TypeAlias = "Callable[[Extraction, tree_sitter.Node], tuple[tree_sitter.Node | None, bool]]"
+"""A function that finds the type that a type or a value stands for, and tells whether that is a list of it; None where there is none."""
+
+Expected: TypeAlias = Any
+"""What a value is expected to be; the extractor's affair."""
 
 
 class Naming(NamedTuple):
@@ -63,7 +84,8 @@ class Access(NamedTuple):
     ``object``. ``sigil`` is what is written before the name of the member and does not belong to it. With ``is_global`` a name without
     ``object`` is none of the scopes around (``::Name``). ``is_path``: no local variable can be its root. ``is_subscript``: it takes an
     element where its arguments stand in square brackets. ``is_type``: it reaches for a type. With ``is_merged`` a call of a call is one:
-    ``f(x) { }``.
+    ``f(x) { }``. element where its arguments stand in square brackets. ``is_loader`` where
+    such a call may import a module (`Language.loader`), ``is_quoted`` where the name is written as a string.
     """
 
     object: Place
@@ -75,6 +97,8 @@ class Access(NamedTuple):
     is_subscript: bool = False
     is_type: bool = False
     is_merged: bool = False
+    is_loader: bool = False
+    is_quoted: bool = False
 
 
 class Local(NamedTuple):
@@ -107,10 +131,34 @@ class Shape(NamedTuple):
     is_leaf: bool = False
 
 
+class Declaration(NamedTuple):
+    """A definition that a function of a row makes (`Extraction.declare_as`). ``outer`` is the definition that it is a member of, where it does
+    not stand in it; -1 for the one around, -2 for none. ``path`` is what else stands before its name. Without ``is_bound`` its bare name does not stand for it. ``self`` says what
+    the instance is inside: that of the surroundings, of the definition itself, of ``outer``, or nothing known. With ``is_generic`` its type may
+    name parameters of its own; with ``binds_inside`` its name stands for it within it.
+    """
+
+    kind: str
+    text: str = ""
+    outer: int = -1
+    value: tree_sitter.Node | None = None
+    type: tree_sitter.Node | None = None
+    bases: Sequence[tree_sitter.Node] = ()
+    base_role: Literal["extends", "reference"] = "extends"
+    is_class: bool = False
+    is_bound: bool = True
+    self: Literal["same", "own", "outer", "none"] = "same"
+    is_generic: bool = False
+    binds_inside: bool = False
+    path: str = ""
+
+
 class Extraction(Protocol):
     """What a row's functions may ask of the extractor, and tell it."""
 
     data: bytes
+    whole: tree_sitter.Node
+    """The outermost node of the definition that is being made."""
 
     def text(self, node: tree_sitter.Node) -> str:
         """Return the source of ``node``, at most 300 bytes of it."""
@@ -312,6 +360,121 @@ class Extraction(Protocol):
     def is_class_self(self) -> bool:
         """Return True where the instance is the class around itself."""
 
+    def declare_as(
+        self,
+        node: tree_sitter.Node,
+        name: tree_sitter.Node,
+        shape: Declaration,
+        inside: Sequence[tree_sitter.Node | None] | None = (),
+    ) -> None:
+        """Define ``node``, whose name is at ``name``, and have ``inside`` visited within it; None for nothing, so that what comes next does
+        not stand in it.
+        """
+
+    def add_member(
+        self, node: tree_sitter.Node, name: tree_sitter.Node, kind: str, type_: tree_sitter.Node | None
+    ) -> None:
+        """Define a member of the class whose method is around."""
+
+    def open_function(
+        self,
+        *,
+        has_self: bool = True,
+        is_block: bool = False,
+        is_signature: bool = False,
+        node: tree_sitter.Node | None = None,
+    ) -> None:
+        """Open the scope of the function ``node`` for the nodes that are visited next (``is_block``: of a block, all whose names are local;
+        ``is_signature``: of the type of a function).
+        """
+
+    def wrap(self, node: tree_sitter.Node) -> None:
+        """Visit the children of ``node``, which belongs to the definition within it."""
+
+    def wrapper_of(self, node: tree_sitter.Node) -> str:
+        """Return the type of the node that wraps ``node``; empty for none."""
+
+    def later(self, *tasks: Callable[[], None]) -> None:
+        """Do ``tasks`` next, each when what the one before visits is done."""
+
+    def refer_as(self, node: tree_sitter.Node, role: Role) -> None:
+        """Note the references of the expression ``node``."""
+
+    def refer_members(
+        self,
+        keys: Sequence[tuple[tree_sitter.Node, str]],
+        value: tree_sitter.Node | None = None,
+        type_: tree_sitter.Node | None = None,
+        *,
+        of: Expected | None = None,
+    ) -> None:
+        """Note references to the members ``keys`` of ``value``, ``type_`` or ``of``, and bind each to the local name beside it, if any."""
+
+    def bind_hoisted(self, name: str, value: tree_sitter.Node | None, type_: tree_sitter.Node | None) -> None:
+        """Bind a local name in the function around, whatever blocks stand between."""
+
+    def bind_generic(self, name: str, constraint: tree_sitter.Node | None = None) -> None:
+        """Bind a type parameter of the definition around, whose values are of the type ``constraint``."""
+
+    def bind_expected(self, name: str, expected: Expected | None) -> None:
+        """Bind a local name to a value of the class ``expected``."""
+
+    def expect(
+        self,
+        node: tree_sitter.Node,
+        *,
+        type_: tree_sitter.Node | None = None,
+        value: tree_sitter.Node | None = None,
+        of: Expected | None = None,
+        steps: tuple[str, ...] = (),
+    ) -> None:
+        """Note that the value ``node`` is expected to be of a type, or what is reached from ``value`` or ``of`` by ``steps``."""
+
+    def expect_elements(self, node: tree_sitter.Node, value: tree_sitter.Node) -> None:
+        """Note that the function ``node`` is called with the elements of ``value``."""
+
+    def expect_parameter(self, node: tree_sitter.Node, type_: tree_sitter.Node) -> None:
+        """Note that the first parameter of the function ``node`` is of ``type_``."""
+
+    def expected(self, node: tree_sitter.Node) -> Expected | None:
+        """Return what ``node`` is expected to be."""
+
+    def expected_parameter(self, node: tree_sitter.Node, position: int) -> Expected | None:
+        """Return what the parameter of the function ``node`` is expected to be."""
+
+    def expected_return(self) -> Expected | None:
+        """Return what the function around is expected to return."""
+
+    def set_return(self, type_: tree_sitter.Node) -> None:
+        """Note that the function whose scope was opened returns values of ``type_``."""
+
+    def note_returned(self, value: tree_sitter.Node) -> None:
+        """Note that the function around returns ``value``."""
+
+    def note_parameter(self, step: str, type_: tree_sitter.Node) -> None:
+        """Note the type of a parameter of the definition around: ``(0)`` of the first, ``(0)(1)`` of the second of the function that is the
+        first, ``(*)`` of those that are left.
+        """
+
+    def note_value(self, name: str, value: tree_sitter.Node | None, type_: tree_sitter.Node | None) -> None:
+        """Note that the instance around gets a value under ``name``."""
+
+    def defined(self, name: str) -> int:
+        """Return the index of the definition that ``name`` stands for here, as far as the walk has come; -1 for none."""
+
+    def self_owner(self) -> int:
+        """Return the index of the definition whose instance is around; -1 for none."""
+
+    def mark_exported(self, name: str) -> None:
+        """Note that others see the definition called ``name``."""
+
+    def set_kind(self, index: int, kind: str) -> None:
+        """Set the kind of a definition."""
+
+    @property
+    def is_class_body(self) -> bool:
+        """Return True directly in a class."""
+
     @property
     def is_in_function(self) -> bool:
         """Return True inside of a function."""
@@ -345,6 +508,10 @@ class Language(NamedTuple):
     type at the place; ``unwraps`` finds the type that a generic type stands for, and tells whether that is a list of it. ``identities`` are
     methods that give their receiver, or what it wraps. ``renamed`` gives members the names under which others define them (``new`` calls
     ``initialize``).
+
+    ``own_selves`` are functions in which the instance around is out of reach. ``value_types`` are types written as a value that has
+    them, ``typed_values`` values that may have their type written somewhere. ``loader`` returns the module that a call imports, empty for
+    none; such calls begin with one of ``load_words``.
 
     ``special`` handles a node by a function; it visits the children itself. ``is_test`` takes the name, the kind and the text of
     decorators, annotations and modifiers before the definition, with its doc where there is a ``documented_type``. ``doc`` finds a
@@ -385,6 +552,8 @@ class Language(NamedTuple):
     accesses: Mapping[str, Access] = {}
     transparent: Mapping[str, Place] = {}
     casts: Mapping[str, Place] = {}
+    value_types: frozenset[str] = frozenset()
+    typed_values: Mapping[str, Unwrap] = {}
     enters: Mapping[str, tuple[Place, ...]] = {}
     skips: frozenset[str] = frozenset()
     comments: frozenset[str] = frozenset({"comment"})
@@ -392,6 +561,7 @@ class Language(NamedTuple):
     nulls: frozenset[str] = frozenset()
     selves: frozenset[str] = frozenset({"this"})
     supers: frozenset[str] = frozenset({"super"})
+    own_selves: frozenset[str] = frozenset()
     own_members: frozenset[str] = frozenset()
     type_wrappers: Mapping[str, Place] = {}
     list_types: Mapping[str, Place] = {}
@@ -413,6 +583,8 @@ class Language(NamedTuple):
     notes_unknown: bool = False
     choose: Callable[[bytes], Language] | None = None
     prepare: Callable[[bytes], tuple[bytes, Sequence[tuple[int, str]]]] | None = None
+    loader: Callable[[Extraction, tree_sitter.Node], str] | None = None
+    load_words: tuple[bytes, ...] = ()
     filenames: tuple[str, ...] = ()
     interpreters: tuple[str, ...] = ()
     lead_words: frozenset[bytes] = frozenset({b""})
