@@ -26,13 +26,13 @@ SOURCES = {
     "a.js": (
         (b"export const f = (a) => {\n  return a\n};\nexport default class K extends M {\n  x = 1;\n  get m() {}\n}\n"
         b"const {u} = require('x');\nfunction* h() { const z = 1; }\n"),
-        "value f 1-3, class K 4-7, field K.x 5-5, method K.m 6-6, function h 9-9",
+        "function f 1-3, class K 4-7, field K.x 5-5, method K.m 6-6, function h 9-9",
     ),
     "a.ts": (
         (b"@dec\nexport abstract class C<T> {\n  private x = 1;\n  abstract foo(): void;\n}\ninterface I { m(): void }\n"
         b"namespace N {\n  export function z() {}\n}\ntype U = string;\nenum E { A }\n"),
-        ("class C 1-5, field C.x 3-3, method C.foo 4-4, interface I 6-6, method I.m 6-6, module N 7-9, function N.z 8-8,"
-        " type U 10-10, enum E 11-11"),
+        ("class C 1-5, field C.x 3-3, method C.foo 4-4, interface I 6-6, method I.m 6-6, namespace N 7-9, function N.z 8-8,"
+        " type U 10-10, enum E 11-11, constant E.A 11-11"),
     ),
     "a.tsx": (b"export function View() {\n  return <p>hi</p>;\n}\n", "function View 1-3"),
     "a.go": (

@@ -48,9 +48,13 @@ _BASES_MAX: Final = 200
 _ALIASES_MAX: Final = 4
 _DERIVED_MAX: Final = 4_000
 _NAMES_KEPT_MAX: Final = 100_000
+_PARAMETERS_MAX: Final = 40
 _MEMBERS: Final = frozenset({"field", "method", "property", "constructor"})
 _CALLS: Final = ((CALL,), (CALLED,))
 _VALUES: Final = frozenset({"value", "field"})
+_ASSIGNED: Final = frozenset({"method", "property", "field", "class"})
+_UNCALLED: Final = frozenset({"test", "route"})
+_ALIASES: Final = frozenset({"type", "interface"})
 
 
 class Resolution(NamedTuple):
@@ -212,6 +216,8 @@ class Resolver(MemberScopes):
                 continue
             elif step == LIST:
                 at = at._replace(lists=at.lists + 1)
+            elif step[0] == "(":
+                at = self._parameter(at, step)
             elif step == ENTERED:
                 at = self._entered(at)
             elif at.lists and tuple(steps[number + 1 : number + 2]) == (CALL,):
@@ -302,6 +308,35 @@ class Resolver(MemberScopes):
             and not self._own_member(file, file.first(at.found[0].symbol), steps[number]).found
         )
 
+    def _parameter(self, at: Outcome, step: str) -> Outcome:
+        """Return the type of a parameter of what is called, by the way that leads there: aliases, constructors, types of values."""
+        waiting = [] if at.lists else list(at.found[:CANDIDATES_MAX])
+        outer, _, inner = step.rpartition("(")
+        seen: set[Entity] = set()
+        while waiting and len(seen) < _PARAMETERS_MAX:
+            entity = waiting.pop(0)
+            file = self.sources.file(entity.path)
+            if entity in seen or file is None or entity.symbol < 0:
+                continue
+            seen.add(entity)
+            first = file.first(entity.symbol)
+            targets = file.attribute_targets.get((first, step), [])
+            if rest := not targets and step != CALL:
+                targets = file.attribute_targets.get((first, "(*)"), [])
+            for target in targets:
+                found = self._target(file, target)
+                found = self._element(found) if rest else found
+                if found.found:
+                    return found._replace(is_proven=False)
+            if entity.is_instance or file.definitions[first].kind in _ALIASES:
+                for base in self._bases(file, first):
+                    waiting += self._target(file, base).found
+            elif file.definitions[first].kind in TYPES:
+                waiting += self.member(entity, rules_of(file.facts.language).constructor).found
+            elif not targets:
+                waiting += self._type_of(file, entity.symbol).found
+        return self._parameter(self._parameter(at, outer), f"({inner}") if outer else UNKNOWN
+
     def _first_member(self, at: Outcome, name: str) -> Outcome:
         if at.lists:
             return UNKNOWN
@@ -337,8 +372,17 @@ class Resolver(MemberScopes):
             is_proven = is_proven and value.is_proven
             is_external = is_external or value.is_external
         if not found:
-            return EXTERNAL if is_external else UNKNOWN
+            return self._parameter(at, CALL) if not is_external else EXTERNAL
         return Outcome(tuple(dict.fromkeys(found)), is_proven, lists=lists)
+
+    def _assigned_member(self, file: KnownFile, index: int, name: str) -> Outcome:
+        """Return the member ``name`` that code puts into a value or a function; what a function defines inside is none."""
+        found = [
+            Entity(file.path, at)
+            for at in file.members.get((file.first(index), name), ())
+            if file.definitions[at].kind in _ASSIGNED
+        ]
+        return Outcome(tuple(found)) if found else UNKNOWN
 
     def _type_of(self, file: KnownFile, index: int) -> Outcome:
         """Return the class of a value, or what a function returns."""
@@ -376,6 +420,8 @@ class Resolver(MemberScopes):
             found = self._own_member(file, file.first(entity.symbol), name)
             if found.found:
                 return found
+        if one.kind not in TYPES and (own := self._assigned_member(file, entity.symbol, name)).found:
+            return own
         value = self._type_of(file, entity.symbol)
         if one.kind in TYPES:  # an alias of another type
             value = value._replace(found=tuple(found for found in value.found if found != entity))
@@ -400,9 +446,14 @@ class Resolver(MemberScopes):
         rules = rules_of(file.facts.language) if file is not None else None
         if file is not None:
             local = file.facts.exports.get(name, name)
+            hides = rules is not None and rules.hides_unexported and bool(file.facts.package)
             if self._recorder is not None:
                 self._recorder.asked.add(Recorder.name[local])
-            own = tuple(Entity(file.path, index) for index in file.outer.get(local, ()))
+            own = tuple(
+                Entity(file.path, index)
+                for index in file.outer.get(local, ())
+                if not hides or file.definitions[index].is_exported
+            )
             is_whole = rules is None or not rules.separates_fields
             if own and is_whole:
                 return Outcome(own)
@@ -420,6 +471,8 @@ class Resolver(MemberScopes):
                     star = self._first_member(self._giving(self._imported(file, index), name, rules), name)
             if star.found:
                 return star
+            if hides and local in file.outer:
+                return Outcome(tuple(Entity(file.path, index) for index in file.outer[local]), is_proven=False)
         below = self._submodule(entity, name, rules)
         return below if below.found else UNKNOWN
 
@@ -667,6 +720,8 @@ class Resolver(MemberScopes):
             if other is None or rules_of(other.facts.language).family != rules.family:
                 continue
             one = other.definitions[index]
+            if one.kind in _UNCALLED or (shape.is_member and _is_local(other, one)):
+                continue
             if shape.is_member and one.parent >= 0 and other.definitions[one.parent].kind == "test":
                 continue
             if (
@@ -711,6 +766,11 @@ def _named(file: KnownFile, index: int) -> list[int]:
     """Return what the name of the definition ``index`` stands for: all with its qualified name but extensions of it."""
     found = _equals(file, index)
     return [one for one in found if file.definitions[one].kind != "extension"] or found if len(found) > 1 else found
+
+
+def _is_local(file: KnownFile, one: Definition) -> bool:
+    """Return True for a function inside of a function, which is no member of it."""
+    return one.kind == "function" and one.parent >= 0 and file.definitions[one.parent].kind in CALLABLE
 
 
 def _equals(file: KnownFile, index: int) -> list[int]:

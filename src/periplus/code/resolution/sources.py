@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Protocol
 
-from periplus.code.model import MARKS, Definition, Facts, Reference, module_stem
+from periplus.code.model import MARKS, Definition, Facts, Reference, Target, module_stem
 
 
 class KnownFile:
@@ -80,6 +80,14 @@ class KnownFile:
         found: dict[int, list[Reference]] = defaultdict(list)
         for reference in self.facts.references():
             found[reference.target].append(reference)
+        return dict(found)
+
+    @cached_property
+    def attribute_targets(self) -> dict[tuple[int, str], list[Target]]:
+        """Targets of attributes by the first definition with the qualified name of their owner, and their name."""
+        found: dict[tuple[int, str], list[Target]] = defaultdict(list)
+        for one in self.facts.attributes:
+            found[self.first(one.owner), one.name].append(one.target)
         return dict(found)
 
     def first(self, index: int) -> int:

@@ -13,8 +13,8 @@ from periplus.code.resolution.rules.table import UNKNOWN, Lookup, Outcome, Rules
 from periplus.code.resolution.sources import KnownFile
 
 _MODULES: Final[dict[str, str]] = {
-    "bash": "bash", "c": "clang", "cpp": "clang", "csharp": "csharp", "go": "go", "java": "java", "kotlin": "kotlin", "php": "php", "python": "python",
-    "ruby": "ruby", "rust": "rust", "swift": "swift",
+    "bash": "bash", "c": "clang", "cpp": "clang", "csharp": "csharp", "go": "go", "java": "java", "javascript": "script", "kotlin": "kotlin",
+    "php": "php", "python": "python", "ruby": "ruby", "rust": "rust", "swift": "swift", "typescript": "script",
 }  # fmt: skip
 
 

@@ -62,7 +62,7 @@ class Rules(NamedTuple):
     that is itself a file or folder. ``has_open_types``: members of a type may stand in other files, under its qualified name; then
     ``is_same_type`` tells whether two files can hold parts of one type. ``has_part`` likewise for a type and a file. ``common_members`` are names of methods of the language's own
     types: one definition of such a name in the project is no ground to take it for the target. ``family`` groups languages whose code
-    refers to each other. ``instantiator`` is the method of a class that makes an
+    refers to each other. With ``hides_unexported`` others see what a file exports. ``instantiator`` is the method of a class that makes an
     instance of it, in a language where reading a member is a call; ``is_of_class`` then tells the members of a class from those of its
     instances. ``separates_fields``: a member that is called is no field, one of a value that is not called no method. ``sees`` tells
     whether code of a file can name a definition of another at all. ``joined`` adds to what was found that which is the same thing elsewhere, such as the
@@ -90,6 +90,7 @@ class Rules(NamedTuple):
     is_of_class: Callable[[Definition], bool] | None = None
     separates_fields: bool = False
     has_part: Callable[[Lookup, Entity, KnownFile], bool] | None = None
+    hides_unexported: bool = False
     sees: Callable[[KnownFile, KnownFile, Definition], bool] | None = None
     joined: Callable[[Lookup, tuple[Entity, ...]], Outcome] | None = None
     takes_star: Callable[[KnownFile, str], bool] | None = None
