@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import refuse_text
 from periplus.project.declared_types import check_type
-from periplus.project.knowledge.code_signals import code_knowledge
 from periplus.project.knowledge.grounds import ground_of
 
 if TYPE_CHECKING:
@@ -44,6 +43,7 @@ def filters_in(project: ProjectStore, filters: Filters) -> Filters:
 def brief_for(project: ProjectStore, task: str, *, budget_tokens: int) -> Brief:
     """See ``memory.briefing.brief``."""
     from periplus.memory.briefing.brief import brief
+    from periplus.project.knowledge.code_signals import code_knowledge
 
     project.look_to_answer()
     with code_knowledge(project) if task.strip() else nullcontext() as code:
@@ -87,6 +87,7 @@ def related_to(
     are not proposed.
     """
     from periplus.memory.retrieval.related import related
+    from periplus.project.knowledge.code_signals import code_knowledge
 
     refuse_text(paths=paths)
     project.look_to_answer()
