@@ -47,6 +47,7 @@ __all__ = [
     "decode_facts",
     "definition_rows",
     "encode_facts",
+    "import_name",
     "module_stem",
 ]
 
@@ -214,14 +215,20 @@ class Facts(msgspec.Struct, array_like=True, frozen=True, gc=False):
             if step not in MARKS:
                 return step
         if target.root == "i":
-            found = self.imports[int(target.value)]
-            return found.name if found.name not in ("", "*") else module_stem(found.module)
+            return import_name(self.imports[int(target.value)])
         if target.root == "s":
             return self.names[int(target.value)].rpartition(_OUTER_END)[2]
         if target.root != "f":
             return ""
         name = str(target.value).rpartition("\\")[2]
         return name.lstrip("$") if self.language in _WITH_SIGILS else name
+
+
+def import_name(one: Import) -> str:
+    """Return the name under which the index finds the file that ``one`` stands in: that of the module where it takes the module itself or
+    its default export.
+    """
+    return one.name if one.name not in ("", "*", "default") else module_stem(one.module)
 
 
 def module_stem(module: str) -> str:

@@ -7,7 +7,7 @@ __all__ = ["Place", "Use", "names_of", "places_of", "uses_of"]
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from periplus.code.model import CALL, Role
+from periplus.code.model import CALL, Role, import_name
 from periplus.code.queries.view import CodeView, SymbolId
 from periplus.code.resolution.file_imports import file_imports, import_names
 from periplus.code.resolution.resolver import Grade, Resolution
@@ -66,7 +66,10 @@ def places_of(view: CodeView, symbol: SymbolId) -> list[Place]:
             names += [
                 one.local
                 for one in file.facts.imports
-                if one.name == name and one.local not in ("", name) and one.is_outer and one.local not in seen
+                if import_name(one) == name
+                and one.local not in ("", "=", name)
+                and one.is_outer
+                and one.local not in seen
             ]
             names += [
                 one.name
@@ -125,7 +128,10 @@ def names_of(view: CodeView, symbol: SymbolId) -> list[str]:
     file = view.file(symbol.path)
     simple = symbol.name.rpartition(".")[2]
     exported = file.facts.exports.items() if file is not None else ()
-    return [simple, *(name for name, local in exported if local == simple and name != simple)]
+    others = [name for name, local in exported if local == simple and name != simple]
+    if symbol.name == simple and (simple == "default" or not {"default", "="}.isdisjoint(others)):
+        others += sorted(import_names(symbol.path))  # see `model.import_name`
+    return [simple, *(name for name in others if name not in ("default", "="))]
 
 
 def _targets(view: CodeView, file: KnownFile, name: str, symbol: SymbolId, numbers: frozenset[int]) -> dict[int, Grade]:

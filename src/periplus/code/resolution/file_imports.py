@@ -11,6 +11,8 @@ from periplus.code.model import Import, module_stem
 from periplus.code.resolution.resolver import Grade, Resolver
 from periplus.code.resolution.sources import KnownFile
 
+_FOLDERS_MAX: Final = 4
+_ENTRIES: Final = frozenset({"index", "main"})
 _BETTER: Final[dict[Grade, int]] = {"proven": 0, "likely": 1, "named": 2}
 
 
@@ -23,9 +25,16 @@ class FileImport(NamedTuple):
 
 
 def import_names(path: str) -> frozenset[str]:
-    """Return the names by which an import may name the file ``path``: its stem, and its folder."""
+    """Return the names by which an import may name the file ``path``: its stem, and its folder; for the entry of a package the folders
+    around as well.
+    """
     folder, _, base = path.rpartition("/")
-    return frozenset((module_stem(f"./{base}"), *((folder.rpartition("/")[2],) if folder else ())))
+    stem = module_stem(f"./{base}")
+    short = (
+        stem.rpartition(".")[0] or stem
+    )  # ``./a`` and, as names of modules go, ``./a.b`` for ``a.d.ts`` and ``a.b.ts``
+    folders = folder.split("/")[: -_FOLDERS_MAX - 1 : -1] if stem in _ENTRIES else folder.split("/")[-1:]
+    return frozenset(name for name in (stem, short, *folders) if name)
 
 
 def file_imports(resolver: Resolver, file: KnownFile, only: str | None = None) -> Iterator[FileImport]:
