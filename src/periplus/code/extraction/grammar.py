@@ -64,7 +64,9 @@ class Grammar:
             self.self_ids |= _words(language, row.selves)
             self.super_ids |= _words(language, row.supers)
         self.own_ids = self._ids(row.own_members)
-        self.bare_ids = self.name_ids - self.self_ids - self.super_ids
+        self.bare_ids = self.name_ids - self.self_ids - self.super_ids - self.called_ids
+        if row.has_type_names:
+            self.bare_ids = frozenset()
         self.special_names = row.selves | row.supers
         self.self_names = row.selves
         self.super_names = row.supers

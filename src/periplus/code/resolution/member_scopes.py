@@ -65,7 +65,9 @@ class MemberScopes:
             self._note_name(file, at)
             if one.kind in TYPES:
                 outcome = self.member(entity, steps[0])
-                outcome = outcome._replace(found=tuple(dict.fromkeys(self._constructed(found) for found in outcome.found)))
+                outcome = outcome._replace(
+                    found=tuple(dict.fromkeys(self._constructed(found) for found in outcome.found))
+                )
             elif rules.has_receivers and at in file.facts.bases:  # a function that extends a type
                 outcome = self._inherited(file, at, steps[:1])._replace(is_proven=False)
             else:

@@ -11,7 +11,6 @@ __all__ = ["Package", "Paths", "Settings"]
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -62,7 +61,7 @@ class Settings:
     def paths(self, folder: str) -> Iterator[Paths]:
         """Iterate over the aliases that hold in ``folder``, the nearest settings file first."""
         for at in _upwards(folder):
-            found = self._derived(("script paths", at), partial(self._paths_of, at))
+            found = self._derived(("script paths", at), lambda sources, at=at: self._paths_of(at, sources))
             if found != _NO_PATHS:
                 yield found
 
