@@ -30,7 +30,7 @@ from periplus.code.search.name_index import NAMES
 from periplus.code.search.name_index import SCHEMA as NAME_TABLES
 from periplus.code.search.symbol_index import SCHEMA as SYMBOL_TABLES
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 5
 _APPLICATION_ID: Final = 0x50436F64  # "PCod"
 _BUSY_MS: Final = 5_000
 _CACHE_KIB: Final = 16_384

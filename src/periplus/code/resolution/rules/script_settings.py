@@ -61,9 +61,12 @@ class Settings:
     def paths(self, folder: str) -> Iterator[Paths]:
         """Iterate over the aliases that hold in ``folder``, the nearest settings file first."""
         for at in _upwards(folder):
-            found = self._derived(("script paths", at), lambda sources, at=at: self._paths_of(at, sources))
+            found = self._derived_paths(at)
             if found != _NO_PATHS:
                 yield found
+
+    def _derived_paths(self, folder: str) -> Paths:
+        return self._derived(("script paths", folder), lambda sources: self._paths_of(folder, sources))
 
     def package(self, folder: str) -> Package | None:
         """Return the package that ``folder`` is the root of."""
