@@ -26,7 +26,7 @@ _MEANT: Final[dict[str, str]] = {
     **dict.fromkeys(("cat", "get", "view", "inspect"), "show"),
     **dict.fromkeys(("install", "integrate", "enable", "attach"), "connect"),
     **dict.fromkeys(("uninstall", "disable", "detach"), "disconnect"),
-    **dict.fromkeys(("chat", "agent", "start", "code", "exec", "do", "talk"), "run"),
+    **dict.fromkeys(("chat", "agent", "start", "exec", "do", "talk"), "run"),
     **dict.fromkeys(("config", "configure", "login", "auth", "settings"), "setup"),
     **dict.fromkeys(("revert", "rollback", "restore-record"), "undo"),
     **dict.fromkeys(("edit", "update", "change"), "evolve"),
