@@ -35,8 +35,9 @@ from periplus.code.model import (
     Target,
 )
 from periplus.code.resolution.dependencies import RecordedSources, Recorder
-from periplus.code.resolution.member_scopes import CALLABLE, CALLED_KINDS, TYPES, MemberScopes
+from periplus.code.resolution.member_scopes import CALLABLE, TYPES, MemberScopes
 from periplus.code.resolution.memo import Memo
+from periplus.code.resolution.name_shapes import Shape, has_shape
 from periplus.code.resolution.rules.registry import rules_of
 from periplus.code.resolution.rules.table import EXTERNAL, UNKNOWN, Entity, Outcome, Rules
 from periplus.code.resolution.sources import KnownFile, Sources
@@ -49,11 +50,9 @@ _ALIASES_MAX: Final = 4
 _DERIVED_MAX: Final = 4_000
 _NAMES_KEPT_MAX: Final = 100_000
 _PARAMETERS_MAX: Final = 40
-_MEMBERS: Final = frozenset({"field", "method", "property", "constructor"})
 _CALLS: Final = ((CALL,), (CALLED,))
 _VALUES: Final = frozenset({"value", "field"})
 _ASSIGNED: Final = frozenset({"method", "property", "field", "class"})
-_UNCALLED: Final = frozenset({"test", "route"})
 _ALIASES: Final = frozenset({"type", "interface"})
 
 
@@ -65,14 +64,6 @@ class Resolution(NamedTuple):
     is_external: bool = False
 
 
-class _Shape(NamedTuple):
-    """A reference by its form: to a member, to a name that nothing in the file binds, to what is called."""
-
-    is_member: bool
-    is_free: bool
-    is_called: bool
-
-
 class Resolver(MemberScopes):
     """Resolves targets within one view; what it found is kept as long as the object lives. ``recorder`` notes what it depends on."""
 
@@ -82,7 +73,7 @@ class Resolver(MemberScopes):
         self._recorder = recorder
         self._memo = Memo(recorder)
         self._derived: dict[object, tuple[object, frozenset[int]]] = {}
-        self._names: dict[tuple[str, str, _Shape], Resolution] = {}
+        self._names: dict[tuple[str, str, Shape], Resolution] = {}
 
     def resolve(self, path: str, target: Target) -> Resolution:
         """Return what ``target``, of the file ``path``, stands for. A value of a known class does not name the class."""
@@ -697,7 +688,7 @@ class Resolver(MemberScopes):
             return Resolution()
         if self._recorder is not None:
             self._recorder.asked.add(Recorder.defining[name])
-        shape = _Shape(
+        shape = Shape(
             target.steps not in BARE_STEPS and target.root != "m", target.root == "f", target.steps[-1:] == (CALLED,)
         )
         if rules.sees is not None:
@@ -710,7 +701,7 @@ class Resolver(MemberScopes):
             known = self._names[key] = self._candidates(name, rules, shape, None)
         return known
 
-    def _candidates(self, name: str, rules: Rules, shape: _Shape, seer: KnownFile | None) -> Resolution:
+    def _candidates(self, name: str, rules: Rules, shape: Shape, seer: KnownFile | None) -> Resolution:
         """Return the definitions of ``name``, of which only the name agrees. What ``seer`` may see of them depends on their files."""
         sources = self._plain if seer is None else self.sources
         found: list[Entity] = []
@@ -720,27 +711,7 @@ class Resolver(MemberScopes):
             if other is None or rules_of(other.facts.language).family != rules.family:
                 continue
             one = other.definitions[index]
-            if one.kind in _UNCALLED or (shape.is_member and _is_local(other, one)):
-                continue
-            if shape.is_member and one.parent >= 0 and other.definitions[one.parent].kind == "test":
-                continue
-            if (
-                shape.is_member
-                and one.parent < 0
-                and one.qualified == name
-                and one.kind in CALLABLE | TYPES | {"value"}
-            ):
-                continue
-            if (
-                not shape.is_member
-                and shape.is_free
-                and one.parent >= 0
-                and (one.kind in _MEMBERS or other.definitions[one.parent].kind in CALLABLE)
-            ):
-                continue
-            if rules.separates_fields and shape.is_called and one.kind not in CALLABLE | TYPES:
-                continue
-            if rules.has_called_names and not _is_named_so(one, is_called=shape.is_called):
+            if not has_shape(other, one, name, shape, rules):
                 continue
             if rules.sees is not None and seer is not None and not rules.sees(seer, other, one):
                 continue
@@ -757,20 +728,10 @@ class Resolver(MemberScopes):
 _ATTRIBUTE: Final = Outcome(is_proven=False, is_attribute=True)
 
 
-def _is_named_so(one: Definition, *, is_called: bool) -> bool:
-    """Return True where a name that is called (or not) can be that of ``one``, if methods do not share the names of values."""
-    return one.kind in CALLED_KINDS if is_called else one.kind not in CALLABLE
-
-
 def _named(file: KnownFile, index: int) -> list[int]:
     """Return what the name of the definition ``index`` stands for: all with its qualified name but extensions of it."""
     found = _equals(file, index)
     return [one for one in found if file.definitions[one].kind != "extension"] or found if len(found) > 1 else found
-
-
-def _is_local(file: KnownFile, one: Definition) -> bool:
-    """Return True for a function inside of a function, which is no member of it."""
-    return one.kind == "function" and one.parent >= 0 and file.definitions[one.parent].kind in CALLABLE
 
 
 def _equals(file: KnownFile, index: int) -> list[int]:
