@@ -82,7 +82,11 @@ def language_key(row: Language) -> str:
 
 def row_keyed(key: str) -> Language | None:
     """Return the row with this `language_key`."""
-    return next((row for row in language_rows().values() if language_key(row) == key), None)
+    name = key.partition(":")[0]
+    entries = sorted(
+        {*_ROWS.values()}, key=lambda entry: (entry[1].lower() != name, entry)
+    )  # seldom is more than one loaded
+    return next((row for row in map(_load, entries) if language_key(row) == key), None)
 
 
 def row_named(name: str) -> Language | None:
