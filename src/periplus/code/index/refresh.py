@@ -15,13 +15,15 @@ from __future__ import annotations
 __all__ = ["Freshness", "Refresher"]
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from periplus.base.errors import EnvironmentFailure, LockTimeoutError
+from periplus.base.named_tuple import NamedTuple
 from periplus.base.process.locks import Lock
 from periplus.code.index.blob_rows import BlobRows
 from periplus.code.index.database import Database
@@ -48,6 +50,7 @@ LOCAL_BYTES_MAX: Final = 400_000
 _ROWS_PER_WRITE: Final = 400
 _ATTRIBUTE_FILES_MAX: Final = 1_000
 _BLOBS_SPARE: Final = 5_000
+_ADDED_PER_COUNT: Final = 100
 
 
 class Freshness(NamedTuple):
@@ -206,7 +209,7 @@ class Refresher:
         done += self._write(batch, stamps)
         if progress is not None and done:
             progress(done, len(jobs))
-        self._collect()
+        self._collect(done)
         return done
 
     def _rows(
@@ -252,8 +255,13 @@ class Refresher:
                     self.view.parsed(job.path, row.state, None, stamps[job.path])
         return len(batch)
 
-    def _collect(self) -> None:
-        """Remove contents that no view has, when they are more than those that one has."""
+    def _collect(self, added: int) -> None:
+        """Remove contents that no view has, when they are more than those that one has. Counting them takes longer than parsing a file, so
+        it is done once for every _ADDED_PER_COUNT contents; ``added`` is at least the number of those that this look wrote.
+        """
+        newest = self._database.execute("SELECT max(id) FROM blob").fetchone()[0] or 0
+        if newest % _ADDED_PER_COUNT >= added:
+            return
         total = self._database.execute("SELECT count(*) FROM blob").fetchone()[0]
         used = self._database.execute(
             "SELECT count(*) FROM (SELECT blob FROM entry WHERE blob IS NOT NULL UNION SELECT blob FROM graph_file)"
@@ -277,8 +285,8 @@ class Refresher:
     def _attempt(self, work: Sequence[Job]) -> None:
         note = f"{self._database.path}.parsing"
         if work:
-            with open(note, "w", encoding="utf-8") as file:
-                json.dump([os.getpid(), *(ascii(job.path) for job in work)], file)
+            with open(note, "wb") as file:
+                file.write(msgspec.json.encode([os.getpid(), *(ascii(job.path) for job in work)]))
         else:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(note)
