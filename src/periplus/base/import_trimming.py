@@ -8,12 +8,14 @@ usual afterwards:
 * ``textwrap``: msgspec uses one function of it to write schemas, which no command does;
 * the parts of msgspec beside JSON (``inspect``, ``msgpack``, ``toml``, ``yaml``): loaded at first use;
 * ``platform``: msgspec loads ``uuid``, which asks it for the system's name and nothing else;
-* ``gettext``: argparse uses it for translations, which do not exist, and it loads ``locale``.
+* ``gettext``: argparse uses it for translations, which do not exist, and it loads ``locale``;
+* ``importlib.resources``: a grammar of tree-sitter reads its queries through it, which nobody asks for; it loads ``tempfile``,
+  ``shutil`` and ``urllib``.
 """
 
 from __future__ import annotations
 
-__all__ = ["load_argparse", "load_msgspec"]
+__all__ = ["load_argparse", "load_grammar", "load_msgspec"]
 
 import os
 import sys
@@ -53,6 +55,17 @@ def load_argparse() -> None:
     gettext.ngettext = lambda one, many, count: one if count == 1 else many  # type: ignore[attr-defined]  # as above
     with _standing("gettext", gettext):
         import argparse  # noqa: F401 - to have it loaded
+
+
+def load_grammar(name: str) -> ModuleType:
+    """Import the grammar ``name`` of tree-sitter with fewer modules, where no other thread could import them meanwhile."""
+    from importlib import import_module
+
+    threading = sys.modules.get("threading")
+    if name in sys.modules or (threading is not None and threading.active_count() > 1):
+        return import_module(name)
+    with _standing("importlib.resources", _later_functions("importlib.resources", "files")):
+        return import_module(name)
 
 
 class _Later(ModuleType):

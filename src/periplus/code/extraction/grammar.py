@@ -4,10 +4,10 @@ from __future__ import annotations
 
 __all__ = ["Grammar", "NoParser", "grammar_of"]
 
-import importlib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from periplus.base.import_trimming import load_grammar
 from periplus.code.languages.table import Access, Language, Place, Unwrap
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _load(row: Language) -> Grammar:
     try:
         import tree_sitter
 
-        module = importlib.import_module(row.module)
+        module = load_grammar(row.module)
     except ImportError as error:
         raise NoParser(row.name) from error
     return Grammar(row, tree_sitter.Language(getattr(module, row.entry)()))
