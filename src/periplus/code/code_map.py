@@ -12,16 +12,14 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from periplus.base.errors import EnvironmentFailure, NotFoundError, UsageError
-from periplus.code.graph.update import ensure_graph
+from periplus.base.named_tuple import NamedTuple
 from periplus.code.index.database import Database, discard
 from periplus.code.index.refresh import Freshness, Progress, Refresher
-from periplus.code.queries.changes import touched_symbols
 from periplus.code.queries.impact import Impact, impact_of, is_test
 from periplus.code.queries.references import Place, Use, places_of, uses_of
-from periplus.code.queries.runner_commands import TestCommand, commands_for
 from periplus.code.queries.symbol_lookup import symbols_named
 from periplus.code.queries.symbol_text import Symbol, symbol_of
 from periplus.code.queries.view import CodeView, SymbolId
@@ -29,6 +27,7 @@ from periplus.code.queries.view import CodeView, SymbolId
 if TYPE_CHECKING:
     from periplus.code.exports.graph import Graph
     from periplus.code.graph.reading import GraphReading
+    from periplus.code.queries.runner_commands import TestCommand
     from periplus.code.queries.symbol_search import SearchHit
     from periplus.code.ranking.repository_map import RepositoryMap
 
@@ -162,6 +161,8 @@ class CodeMap:
 
     def _link(self, end: float) -> None:
         """Bring the graph up to date, or have another process do it."""
+        from periplus.code.graph.update import ensure_graph
+
         is_linked = not self.freshness.waiting and ensure_graph(
             self._database, self._refresher.view.id, self.root, end - time.monotonic(),
             is_patient=self._go_on is None or self._budget_s > BUDGET_S,
@@ -255,6 +256,8 @@ class CodeMap:
 
     def impact_of_diff(self, revision: str = "HEAD", *, depth_max: int = 100) -> ImpactAnswer:
         """Return what depends on the symbols in which the worktree differs from ``revision``."""
+        from periplus.code.queries.changes import touched_symbols
+
         view = self.view(with_graph=True)
         touched = touched_symbols(view, revision, self._environment)
         return _answer(view, touched.symbols, touched.removed, depth_max, max(self._budget_s, LAZY_S_MIN))
@@ -284,6 +287,8 @@ class CodeMap:
         return graph_around(view, graph, symbol, depth)
 
     def _with_graph(self) -> tuple[CodeView, GraphReading]:
+        from periplus.code.graph.update import ensure_graph
+
         view = self.view()
         ensure_graph(self._database, view.id, self.root, GRAPH_S_MAX, is_patient=True)
         if view.graph is None:
@@ -344,6 +349,8 @@ def _shown(view: CodeView, symbol: SymbolId, seconds: float) -> Shown | None:
 def _answer(
     view: CodeView, seeds: Sequence[SymbolId], removed: tuple[SymbolId, ...], depth_max: int, seconds: float
 ) -> ImpactAnswer:
+    from periplus.code.queries.runner_commands import commands_for
+
     impact = impact_of(view, [*seeds, *removed], depth_max=depth_max, seconds_max=seconds)
     tests = tuple(
         dict.fromkeys(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 __all__ = ["calls", "find", "impact", "outline", "refs", "repository_map", "search", "show", "status"]
 
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -172,7 +171,7 @@ def impact(face: Face, code_map: CodeMap, found: ImpactAnswer, page: tuple[int, 
             f"; {counted(result.named, 'further places')} with the same name" if result.named else ""
         )
         for command in result.commands:
-            yield f"  {visible(shlex.join(command.words))}"
+            yield f"  {visible(_joined(command.words))}"
 
     return face.emit(result, lines, 0 if dependents or found.tests else 1)
 
@@ -233,12 +232,12 @@ def _shown_lines(face: Face, one: schemas.ShownSymbolOut) -> Iterator[str]:
         yield f"       {len(text) - _TEXT_LINES:,} more lines"
     yield from _places_lines(face, "used by", one.counts, one.callers[:_PLACES_SHOWN])
     if len(one.callers) > _PLACES_SHOWN:
-        yield f"  {len(one.callers) - _PLACES_SHOWN:,} more: periplus code refs {shlex.quote(symbol.symbol)}"
+        yield f"  {len(one.callers) - _PLACES_SHOWN:,} more: periplus code refs {_quoted(symbol.symbol)}"
     if one.uses:
         yield f"{paint.bold}uses{paint.end}"
         yield from (_use_line(face, use) for use in one.uses[:_PLACES_SHOWN])
         if len(one.uses) > _PLACES_SHOWN:
-            yield f"  {len(one.uses) - _PLACES_SHOWN:,} more: periplus code calls {shlex.quote(symbol.symbol)}"
+            yield f"  {len(one.uses) - _PLACES_SHOWN:,} more: periplus code calls {_quoted(symbol.symbol)}"
     for title, names in (("tests that reach it", one.tests), ("memory", one.memory), ("claimed by", one.claims)):
         if names:
             yield f"{paint.bold}{title}{paint.end}"
@@ -251,3 +250,13 @@ def _shown_lines(face: Face, one: schemas.ShownSymbolOut) -> Iterator[str]:
 
 def _cut(face: Face, text: str, taken: int = 0) -> str:
     return text if face.width is None else visible(text, max(20, face.width - taken))
+
+
+def _joined(words: Sequence[str]) -> str:
+    import shlex
+
+    return shlex.join(words)
+
+
+def _quoted(word: str) -> str:
+    return _joined((word,))

@@ -5,9 +5,7 @@ from __future__ import annotations
 __all__ = ["FORMATS", "export"]
 
 import os
-import tempfile
 from collections.abc import Iterable, Iterator
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import UsageError, environment_failure
@@ -60,6 +58,8 @@ def _pieces(kind: str, graph: Graph, root: str) -> Iterator[bytes]:
     from periplus.code import exports
 
     if kind == "scip":
+        from pathlib import PurePath
+
         from periplus import __version__
 
         return exports.encode_scip(graph, project_root=PurePath(root).as_uri(), version=__version__)
@@ -80,6 +80,8 @@ def _write_out(face: Face, piece: bytes) -> None:
 
 def _write_file(path: str, pieces: Iterable[bytes]) -> int:
     """Write a file whole or not at all; return its size in bytes."""
+    import tempfile
+
     size = 0
     try:
         with tempfile.NamedTemporaryFile(dir=os.path.dirname(path), prefix=".export-", delete=False) as file:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 __all__ = ["go_on_detached", "map_path", "open_map", "warn_of_freshness", "worktree_of"]
 
-import hashlib
 import os
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -40,6 +38,8 @@ def map_path(face: Face, worktree: str) -> str:
         return Layout(find_root(face.cwd, face.store)).code
     except NotAStoreError:
         pass
+    import hashlib
+
     cache = face.environment.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(cache):
         cache = os.path.join(face.home, ".cache")
@@ -60,6 +60,8 @@ def open_map(face: Face, budget_s: float) -> CodeMap:
 
 def go_on_detached(face: Face, worktree: str) -> None:
     """Start ``periplus code index`` in a session of its own; it ends by itself."""
+    import subprocess
+
     words = [
         sys.executable,
         "-P",  # the worktree's own modules are not on the path, whatever they are called

@@ -6,8 +6,9 @@ __all__ = ["Findings", "Mention", "assemble"]
 
 import re
 from operator import itemgetter
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
+from periplus.base.named_tuple import NamedTuple
 from periplus.code.extraction.parts import Draft, placed
 from periplus.code.extraction.scopes import Chain, Found, Names, Scope, as_target
 from periplus.code.languages.table import Language

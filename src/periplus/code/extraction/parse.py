@@ -6,8 +6,9 @@ __all__ = ["Parsed", "parse_source"]
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from periplus.base.named_tuple import NamedTuple
 from periplus.code.extraction.extractor import PARSE_S_MAX, TookTooLong, extract
 from periplus.code.extraction.grammar import Grammar, NoParser, grammar_of
 from periplus.code.extraction.nodes import damaged_bytes

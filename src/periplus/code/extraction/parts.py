@@ -6,8 +6,9 @@ __all__ = ["TASK_KIND", "WRAPPED_KIND", "Draft", "Link", "Spine", "Task", "Wrapp
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from periplus.base.named_tuple import NamedTuple
 from periplus.code.extraction.nodes import child_at
 from periplus.code.extraction.scopes import Chain
 from periplus.code.languages.table import Access

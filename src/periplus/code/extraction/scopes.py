@@ -5,8 +5,9 @@ from __future__ import annotations
 __all__ = ["Chain", "Found", "Names", "Scope", "Unbound", "as_target", "dotted"]
 
 from collections.abc import Sequence
-from typing import ClassVar, Final, Literal, NamedTuple, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
+from periplus.base.named_tuple import NamedTuple
 from periplus.code.languages.table import Language
 from periplus.code.model import BARE_STEPS, CALL, CALLED, MARKS, Import, Target
 

@@ -26,9 +26,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from periplus.code.model import FACTS_VERSION
-from periplus.code.search.name_index import NAMES
-from periplus.code.search.name_index import SCHEMA as NAME_TABLES
-from periplus.code.search.symbol_index import SCHEMA as SYMBOL_TABLES
 
 SCHEMA_VERSION: Final = 5
 _APPLICATION_ID: Final = 0x50436F64  # "PCod"
@@ -157,6 +154,10 @@ class Database:
 
     @staticmethod
     def _create(db: sqlite3.Connection) -> None:
+        from periplus.code.search.name_index import NAMES
+        from periplus.code.search.name_index import SCHEMA as NAME_TABLES
+        from periplus.code.search.symbol_index import SCHEMA as SYMBOL_TABLES
+
         db.execute("PRAGMA page_size=8192")
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("BEGIN IMMEDIATE")

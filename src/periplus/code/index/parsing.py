@@ -21,12 +21,10 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from periplus.code.extraction.parse import parse_source
 from periplus.code.index.file_reader import FileReader
 from periplus.code.languages.registry import language_key, row_of
 from periplus.code.languages.table import Language
 from periplus.code.limits import SOURCE_BYTES_MAX
-from periplus.code.listing.classification import state_of_contents
 from periplus.code.model import FACTS_VERSION, KINDS, Facts, encode_facts, module_stem
 
 EXTRACTOR_VERSION: Final = 4
@@ -118,6 +116,9 @@ def extractor_for(row: Language, *, is_own: bool) -> str:
 
 def row_of_contents(contents: Contents, job: Job) -> Row:
     """Parse what was read. Raises nothing."""
+    from periplus.code.extraction.parse import parse_source
+    from periplus.code.listing.classification import state_of_contents
+
     row = language_of_contents(contents, job)
     if row is None:
         return Row(b"", "", "", contents.state or "unsupported", contents.why)

@@ -22,7 +22,9 @@ __all__ = [
 ]
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from periplus.base.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     import tree_sitter

@@ -6,12 +6,15 @@ __all__ = ["DEPENDENTS_MAX", "Dependent", "Impact", "impact_of", "is_test", "is_
 
 import time
 from collections.abc import Iterable
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from periplus.code.graph.reading import GraphReading, Node
+from periplus.base.named_tuple import NamedTuple
 from periplus.code.queries.references import names_of, places_of
 from periplus.code.queries.view import CodeView, SymbolId
-from periplus.code.resolution.resolver import Grade
+
+if TYPE_CHECKING:
+    from periplus.code.graph.reading import GraphReading, Node
+    from periplus.code.resolution.resolver import Grade
 
 DEPENDENTS_MAX: Final = 2_000
 _BY_NUMBER: Final[tuple[Grade, ...]] = ("proven", "likely", "named")

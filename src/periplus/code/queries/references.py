@@ -5,13 +5,15 @@ from __future__ import annotations
 __all__ = ["Place", "Use", "names_of", "places_of", "uses_of"]
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from periplus.base.named_tuple import NamedTuple
 from periplus.code.model import CALL, Role, import_name
 from periplus.code.queries.view import CodeView, SymbolId
-from periplus.code.resolution.file_imports import file_imports, import_names
-from periplus.code.resolution.resolver import Grade, Resolution
 from periplus.code.resolution.sources import KnownFile
+
+if TYPE_CHECKING:
+    from periplus.code.resolution.resolver import Grade, Resolution
 
 ALIASES_MAX: Final = 16
 _GRADES: Final[dict[Grade, int]] = {"proven": 0, "likely": 1, "named": 2}
@@ -114,6 +116,8 @@ def uses_of(view: CodeView, symbol: SymbolId) -> list[Use]:
 
 def _importers(view: CodeView, path: str) -> list[Place]:
     """Return the places that import the file ``path`` or names of it."""
+    from periplus.code.resolution.file_imports import file_imports, import_names
+
     others = {other for name in import_names(path) for other in view.sources.mentioning(name)}
     return [
         Place(other, one.line, SymbolId(other), "import", one.grade)
@@ -130,6 +134,8 @@ def names_of(view: CodeView, symbol: SymbolId) -> list[str]:
     exported = file.facts.exports.items() if file is not None else ()
     others = [name for name, local in exported if local == simple and name != simple]
     if symbol.name == simple and (simple == "default" or not {"default", "="}.isdisjoint(others)):
+        from periplus.code.resolution.file_imports import import_names
+
         others += sorted(import_names(symbol.path))  # see `model.import_name`
     return [simple, *(name for name in others if name not in ("default", "="))]
 

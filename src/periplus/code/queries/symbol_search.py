@@ -14,8 +14,7 @@ from periplus.code.queries.impact import is_test_path
 from periplus.code.queries.symbol_text import Symbol, doc_of, symbol_of
 from periplus.code.queries.view import CodeView
 from periplus.code.resolution.sources import KnownFile
-from periplus.code.search import name_index, symbol_index
-from periplus.code.search.documents import SymbolText, document_of
+from periplus.code.search import name_index
 from periplus.code.search.name_match import name_query, scope_distance
 
 NAMES_MAX: Final = 300
@@ -115,6 +114,8 @@ def unsearchable_count(view: CodeView) -> int:
 
 def make_searchable(view: CodeView, deadline: float, progress: Callable[[int, int], None] | None = None) -> int:
     """Bring the search table up to date until ``deadline`` (monotonic); return the number of files that are left."""
+    from periplus.code.search.symbol_index import add_documents
+
     total = unsearchable_count(view)
     done = 0
     while done < total:
@@ -127,7 +128,7 @@ def make_searchable(view: CodeView, deadline: float, progress: Callable[[int, in
             break
         documents = [document for row in rows for document in _documents(view, *row)]
         with view.database.write():
-            symbol_index.add_documents(view.database.connection, documents)
+            add_documents(view.database.connection, documents)
             view.database.executemany("INSERT OR IGNORE INTO searchable VALUES (?)", [(row[0],) for row in rows])
         done += len(rows)
         if progress is not None:
@@ -140,6 +141,8 @@ def make_searchable(view: CodeView, deadline: float, progress: Callable[[int, in
 def _documents(
     view: CodeView, blob: int, folder: str | bytes, name: str | bytes, facts: bytes
 ) -> list[tuple[int, str]]:
+    from periplus.code.search.documents import SymbolText, document_of
+
     path = joined_path(folder, name)
     file = KnownFile(path, decode_facts(facts))
     data = view.text(path)
@@ -154,6 +157,8 @@ def _documents(
 
 def search_symbols(view: CodeView, question: str, only: tuple[str, str, str], page: tuple[int, int]) -> list[SearchHit]:
     """Return a page of the symbols that ``question`` describes, the best first; tests count less."""
+    from periplus.code.search.symbol_index import search
+
     kind, path, language = only
     places: dict[int, str] = {}
 
@@ -168,7 +173,7 @@ def search_symbols(view: CodeView, question: str, only: tuple[str, str, str], pa
         return found
 
     offset, limit = page
-    hits = symbol_index.search(view.database.connection, question, offset + limit, standing)
+    hits = search(view.database.connection, question, offset + limit, standing)
     found = []
     for hit in hits[offset:]:
         file = view.file(places[hit.row >> _ROW_SHIFT])

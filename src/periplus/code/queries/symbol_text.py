@@ -4,8 +4,9 @@ from __future__ import annotations
 
 __all__ = ["Symbol", "doc_of", "symbol_of"]
 
-from typing import Final, NamedTuple
+from typing import Final
 
+from periplus.base.named_tuple import NamedTuple
 from periplus.code.model import Definition
 from periplus.code.queries.view import CodeView, SymbolId
 from periplus.code.resolution.sources import KnownFile

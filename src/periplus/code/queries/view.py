@@ -5,16 +5,19 @@ from __future__ import annotations
 __all__ = ["CodeView", "SymbolId", "symbol_key"]
 
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from periplus.code.graph.reading import GraphReading
+from periplus.base.named_tuple import NamedTuple
 from periplus.code.index.database import Database, joined_path, stored_path
 from periplus.code.index.file_reader import FileReader
 from periplus.code.index.view_sources import ViewSources
 from periplus.code.limits import SOURCE_BYTES_MAX
 from periplus.code.model import Definition
-from periplus.code.resolution.resolver import Resolver
 from periplus.code.resolution.sources import KnownFile
+
+if TYPE_CHECKING:
+    from periplus.code.graph.reading import GraphReading
+    from periplus.code.resolution.resolver import Resolver
 
 _TEXTS_KEPT_MAX: Final = 64
 
@@ -51,11 +54,15 @@ class CodeView:
     @cached_property
     def graph(self) -> GraphReading | None:
         """Return the graph; None where it is not up to date. It is right for the state of the index in which it is first asked for."""
+        from periplus.code.graph.reading import GraphReading
+
         graph = GraphReading(self.database, self.id)
         return graph if graph.is_current() else None
 
     @cached_property
     def resolver(self) -> Resolver:
+        from periplus.code.resolution.resolver import Resolver
+
         return Resolver(self.sources)
 
     def file(self, path: str) -> KnownFile | None:
