@@ -16,6 +16,7 @@ from bench import (
     agent_tape,
     appends,
     code_files,
+    code_map,
     code_search,
     contexts,
     contexts_select,
@@ -54,6 +55,7 @@ PARTS: Final[dict[str, Callable[[Bench], Iterator[Row]]]] = {
     "recall-words": recall_questions.measure,
     "code-search": code_search.measure,
     "code-files": code_files.measure,
+    "code-map": code_map.measure,
     "start": start.measure,
     "hooks": hooks.measure,
     "mcp": mcp.measure,
@@ -78,7 +80,7 @@ def main() -> int:
     rows: list[Row] = []
     notes: list[str] = []
     # Not in the folder for temporary files: on many machines that is memory, where a sync costs nothing.
-    folder = tempfile.mkdtemp(prefix="work-", dir=arguments.results)
+    folder = tempfile.mkdtemp(prefix="work-", dir=os.path.abspath(arguments.results))  # processes work in other folders
     try:
         where = machine(folder)
         for name in arguments.only or PARTS:

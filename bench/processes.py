@@ -55,8 +55,15 @@ def checked_run(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def spend(argv: list[str], stdin: str = os.devnull) -> Spent:
-    """Wall clock from the start of the process to its end, and the processor time that it says it took."""
+def spend(argv: list[str], stdin: str = os.devnull, cwd: str = "") -> Spent:
+    """Wall clock from the start of the process to its end, and the processor time that it says it took, with that of its children."""
+    if cwd:
+        before = os.getcwd()
+        os.chdir(cwd)
+        try:
+            return spend(argv, stdin)
+        finally:
+            os.chdir(before)
     quiet = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (1, 2)]
     quiet.append((os.POSIX_SPAWN_OPEN, 0, stdin, os.O_RDONLY, 0))
     begun = time.perf_counter()

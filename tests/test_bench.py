@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
+import sqlite3
 import subprocess
 import sys
 from hashlib import sha256
@@ -32,7 +34,44 @@ APPENDS = (
     ("one writer, with files and index", "write + fdatasync"),
 )
 REAL = ("real sessions",) if Path(TRANSCRIPTS).is_dir() else ()
+CODE_SIZES = (
+    "facts of files",
+    "facts",
+    "names",
+    "definitions",
+    "mentions",
+    "files",
+    "graph",
+    "search for names",
+    "with graph and both search tables",
+)
+HAS_SIZES = sqlite3.connect(":memory:").execute(
+    "SELECT sqlite_compileoption_used('ENABLE_DBSTAT_VTAB')"
+).fetchone() == (1,)
+CODE_MAP = [
+    *(
+        (f"{what} of 60 mixed files, {kind}", "bare parse, one process")
+        for what in ("cold index", "the graph")
+        for kind in ("wall", "CPU")
+    ),
+    *((f"index, {part}", "source") for part in (CODE_SIZES if HAS_SIZES else (CODE_SIZES[0], CODE_SIZES[-1]))),
+    *(
+        (f"nothing changed, 62 files, {what}, {kind}", "git status")
+        for what in ("a look in process", "periplus code outline")
+        for kind in ("wall", "CPU")
+    ),
+    *((f"one of 62 files changed, periplus code find, {kind}", "python -c pass") for kind in ("wall", "CPU")),
+    *((f"map of 62 files in 4,000 tokens, {kind}", "aider's map") for kind in ("wall", "CPU") if shutil.which("aider")),
+    *((f"memory to {what} 62 files", "python -c pass") for what in ("index", "make the graph of")),
+    *((f"memory to ask, {what}, 62 files", "python -c pass") for what in ("find", "refs", "impact")),
+    *(
+        (f"{what}, 1,000 symbols, {share}", "bare SELECT")
+        for what in ("find", "find, its beginning", "refs", "impact")
+        for share in ("p50", "p95")
+    ),
+]
 EXPECTED = [
+    *(("code-map", what, baseline) for what, baseline in CODE_MAP),
     *(("append", label, baseline) for label, baseline in APPENDS),
     *(
         ("append", f"remember, {who}{suffix}", f"SQLite: row, full text, file{more}")
