@@ -86,6 +86,14 @@ class Status(NamedTuple):
     edges: Mapping[str, int]
 
 
+def index_busy(error: sqlite3.OperationalError, path: str) -> EnvironmentFailure:
+    """Return the error for an index that cannot be read or written now, though it is not damaged."""
+    return EnvironmentFailure(
+        f"the index of the code map cannot be used: {error} ({path})", safe="Nothing was lost: it is derived from the files.",
+        mend="Repeat the command; another process may be writing, or the disk be full.",
+    )  # fmt: skip
+
+
 class CodeMap:
     """The code map of the worktree ``root``, with its index in the file ``index``. Close it, or use it as a context manager."""
 
@@ -137,7 +145,9 @@ class CodeMap:
             self._refresh()
             if with_graph:
                 self._link(end)
-        except sqlite3.DatabaseError:
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError) and not str(error).startswith("no such"):
+                raise index_busy(error, self._index) from error
             self._database.close()
             discard(self._index)
             self._database = Database(self._index)

@@ -116,19 +116,19 @@ def make_searchable(view: CodeView, deadline: float, progress: Callable[[int, in
     """Bring the search table up to date until ``deadline`` (monotonic); return the number of files that are left."""
     from periplus.code.search.symbol_index import add_documents
 
-    total = unsearchable_count(view)
+    waiting = view.database.execute(
+        "SELECT e.blob, min(f.path), e.name FROM entry e JOIN blob b ON b.id = e.blob JOIN folder f ON f.id = e.folder"
+        " WHERE e.view = ? AND b.symbols > 0 AND e.blob NOT IN (SELECT blob FROM searchable) GROUP BY e.blob",
+        (view.id,),
+    ).fetchall()
+    total = len(waiting)
     done = 0
     while done < total:
-        rows = view.database.execute(
-            "SELECT e.blob, min(f.path), e.name, b.facts FROM entry e JOIN blob b ON b.id = e.blob JOIN folder f ON f.id = e.folder"
-            " WHERE e.view = ? AND b.symbols > 0 AND e.blob NOT IN (SELECT blob FROM searchable) GROUP BY e.blob LIMIT ?",
-            (view.id, _BLOBS_PER_WRITE),
-        ).fetchall()
-        if not rows:
-            break
+        rows = waiting[done : done + _BLOBS_PER_WRITE]
         documents = [document for row in rows for document in _documents(view, *row)]
         with view.database.write():
-            add_documents(view.database.connection, documents)
+            known = {row[0] for row in rows if _is_searchable(view, row[0])}  # another process may search, too
+            add_documents(view.database.connection, (one for one in documents if one[0] >> _ROW_SHIFT not in known))
             view.database.executemany("INSERT OR IGNORE INTO searchable VALUES (?)", [(row[0],) for row in rows])
         done += len(rows)
         if progress is not None:
@@ -138,12 +138,15 @@ def make_searchable(view: CodeView, deadline: float, progress: Callable[[int, in
     return max(0, total - done)
 
 
-def _documents(
-    view: CodeView, blob: int, folder: str | bytes, name: str | bytes, facts: bytes
-) -> list[tuple[int, str]]:
+def _is_searchable(view: CodeView, blob: int) -> bool:
+    return view.database.execute("SELECT 1 FROM searchable WHERE blob = ?", (blob,)).fetchone() is not None
+
+
+def _documents(view: CodeView, blob: int, folder: str | bytes, name: str | bytes) -> list[tuple[int, str]]:
     from periplus.code.search.documents import SymbolText, document_of
 
     path = joined_path(folder, name)
+    (facts,) = view.database.execute("SELECT facts FROM blob WHERE id = ?", (blob,)).fetchone()
     file = KnownFile(path, decode_facts(facts))
     data = view.text(path)
     found = []

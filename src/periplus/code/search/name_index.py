@@ -37,6 +37,7 @@ SCHEMA: Final = (
     f"CREATE VIRTUAL TABLE symbol_name_terms USING fts5(terms, content='', detail=none, columnsize=0, {_TOKENS})",
     "CREATE VIRTUAL TABLE symbol_name_vocabulary USING fts5vocab('symbol_name_terms', 'row')",
 )
+_NAMES_READ: Final = 10_000
 _BEGINNINGS_MAX: Final = 500
 _PARTS_FOUND_MAX: Final = 500
 _MISSPELLED_MAX: Final = 20_000  # names that share a rare group of characters
@@ -52,12 +53,14 @@ class NamedMatch(NamedTuple):
 
 def read_names(db: sqlite3.Connection) -> None:
     """Take the names of definitions that are not in the full-text table yet into it."""
-    rows = db.execute("SELECT id, text FROM name WHERE is_defined = 1").fetchall()
-    db.executemany(
-        "INSERT INTO symbol_name_terms(rowid, terms) VALUES (?, ?)",
-        ((number, terms_of_name(name)) for number, name in rows),
-    )
-    db.execute("UPDATE name SET is_defined = 2 WHERE is_defined = 1")
+    while rows := db.execute(
+        "SELECT id, text FROM name WHERE is_defined = 1 ORDER BY id LIMIT ?", (_NAMES_READ,)
+    ).fetchall():
+        db.executemany(
+            "INSERT INTO symbol_name_terms(rowid, terms) VALUES (?, ?)",
+            ((number, terms_of_name(name)) for number, name in rows),
+        )
+        db.execute("UPDATE name SET is_defined = 2 WHERE is_defined = 1 AND id <= ?", (rows[-1][0],))
 
 
 def find_names(db: sqlite3.Connection, name: str, most: int) -> list[NamedMatch]:
