@@ -91,7 +91,7 @@ class BlobRows:
             if found is None:
                 number = self._database.execute(
                     "INSERT INTO name (text, folded, is_defined) VALUES (?, ?, ?)",
-                    (text, folded(text), int(is_defined)),
+                    (text, folded(text) if is_defined else "", int(is_defined)),
                 ).lastrowid
                 assert number is not None
                 if is_defined:
@@ -105,6 +105,8 @@ class BlobRows:
                 self._defined.clear()
             self._names[text] = number
         if is_defined and number not in self._defined:
-            self._database.execute("UPDATE name SET is_defined = 1 WHERE id = ? AND NOT is_defined", (number,))
+            self._database.execute(
+                "UPDATE name SET is_defined = 1, folded = ? WHERE id = ? AND NOT is_defined", (folded(text), number)
+            )
             self._defined.add(number)
         return number

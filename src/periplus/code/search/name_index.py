@@ -2,7 +2,7 @@
 
 The table ``name`` (of the code map's index) with the folded forms in order answers for the same name and for beginnings; a full-text table
 without positions for parts and misspellings. Both hold a name once, however many symbols have it. ``is_defined`` is 0 for a name that is
-only referred to, 1 for one that the full-text table lacks, 2 for one that it has.
+only referred to, and has no folded form, 1 for one that the full-text table lacks, 2 for one that it has.
 """
 
 from __future__ import annotations
