@@ -166,10 +166,11 @@ def test_any_bytes_are_looked_at_without_an_error(extension, data):
 def test_without_the_parsers_it_says_so():
     code = (
         "import sys\nsys.modules['tree_sitter'] = None\n"
-        "from periplus.code import symbols_of\nprint(symbols_of('a.py', b'x = 1').why_not)\n"
+        "from periplus.code import symbols_of\nprint(symbols_of('a.go', b'package a').why_not)\n"
+        "print([one.name for one in symbols_of('a.py', b'x = 1').found])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout == "the parsers are not installed (the extra `code`)\n"
+    assert done.stdout == "the parsers are not installed (the extra `code`)\n['x']\n"
 
 
 def test_the_parsers_are_loaded_when_a_file_is_parsed_and_not_before():

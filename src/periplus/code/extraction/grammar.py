@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["Grammar", "NoParser", "grammar_of"]
+__all__ = ["BrokenSource", "Grammar", "NoParser", "grammar_of"]
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from periplus.base.import_trimming import load_grammar
@@ -24,6 +24,10 @@ class _Actions(dict[int, "tuple[str, object] | None"]):
         self[number] = None
 
 
+class BrokenSource(Exception):  # noqa: N818 - says why a parser without recovery gives no tree
+    """The source is not valid, or too deep for the parser."""
+
+
 class NoParser(Exception):  # noqa: N818 - says what is missing; callers turn it into a state of the file
     """The parser of a language is not installed."""
 
@@ -31,18 +35,13 @@ class NoParser(Exception):  # noqa: N818 - says what is missing; callers turn it
 class Grammar:
     """Numbers of node types instead of their names, so that a look at a node is one look into a dictionary."""
 
-    def __init__(self, row: Language, language: tree_sitter.Language) -> None:
-        import tree_sitter
-
+    def __init__(
+        self, row: Language, numbers: Mapping[str, Sequence[int]], parser: tree_sitter.Parser | None = None
+    ) -> None:
+        """Join ``row`` to the ``numbers`` of the types of nodes; ``parser`` is absent where the trees come from elsewhere."""
         self.row = row
-        self.language = language
-        self.parser = tree_sitter.Parser(language)
-        numbers: dict[str, list[int]] = {}
-        for number in range(language.node_kind_count):
-            if language.node_kind_is_named(number) and (kind := language.node_kind_for_id(number)):
-                numbers.setdefault(kind, []).append(number)
+        self.parser = parser
         self._numbers = numbers
-        self.version = f"{row.module}-{language.abi_version}-{'.'.join(map(str, language.semantic_version or ()))}"
         self.accesses: dict[int, Access] = self._by_number(row.accesses)
         self.transparent: dict[int, Place] = self._by_number(row.transparent)
         self.type_wrappers: dict[int, Place] = self._by_number(row.type_wrappers)
@@ -60,9 +59,9 @@ class Grammar:
         self.null_ids = self._ids(row.nulls)
         self.self_ids = self._ids(row.selves)
         self.super_ids = self._ids(row.supers)
-        if row.has_member_scopes:
-            self.self_ids |= _words(language, row.selves)
-            self.super_ids |= _words(language, row.supers)
+        if row.has_member_scopes and parser is not None and parser.language is not None:
+            self.self_ids |= _words(parser.language, row.selves)
+            self.super_ids |= _words(parser.language, row.supers)
         self.own_ids = self._ids(row.own_members)
         self.bare_ids = self.name_ids - self.self_ids - self.super_ids - self.called_ids
         if row.has_type_names:
@@ -86,6 +85,7 @@ class Grammar:
         """Return the tree of what ``node`` holds between its brackets, as that of a file; None where it is none."""
         import tree_sitter
 
+        assert self.parser is not None
         start, end = node.children[0], node.children[-1]
         self.parser.included_ranges = [
             tree_sitter.Range(start.end_point, end.start_point, start.end_byte, end.start_byte)
@@ -170,4 +170,9 @@ def _load(row: Language) -> Grammar:
         module = load_grammar(row.module)
     except ImportError as error:
         raise NoParser(row.name) from error
-    return Grammar(row, tree_sitter.Language(getattr(module, row.entry)()))
+    language = tree_sitter.Language(getattr(module, row.entry)())
+    numbers: dict[str, list[int]] = {}
+    for number in range(language.node_kind_count):
+        if language.node_kind_is_named(number) and (kind := language.node_kind_for_id(number)):
+            numbers.setdefault(kind, []).append(number)
+    return Grammar(row, numbers, tree_sitter.Parser(language))

@@ -16,6 +16,7 @@ __all__ = [
 import hashlib
 import importlib.util
 import os
+import sys
 from functools import cache
 from typing import Final, Literal, NamedTuple
 
@@ -24,7 +25,7 @@ import msgspec
 from periplus.code.index.file_reader import FileReader
 from periplus.code.languages.registry import language_key, row_of
 from periplus.code.languages.table import Language
-from periplus.code.limits import SOURCE_BYTES_MAX
+from periplus.code.limits import HAS_OWN_PARSER, SOURCE_BYTES_MAX
 from periplus.code.model import FACTS_VERSION, KINDS, Facts, encode_facts, module_stem
 
 EXTRACTOR_VERSION: Final = 4
@@ -61,16 +62,18 @@ class Row(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 def extractor_version(row: Language) -> str:
-    """Return the version of what makes the facts of ``row``: of the extractor, and of the parser by its file."""
-    return _version(row.module)
+    """Return the version of what makes the facts of ``row``: of the extractor, and of the parser by its file;
+    without a parser of Python that of its own module ``ast``, which is the interpreter's.
+    """
+    return _version(row.module, has_own_parser=row.name == HAS_OWN_PARSER)
 
 
 @cache
-def _version(module: str) -> str:
+def _version(module: str, *, has_own_parser: bool) -> str:
     spec = importlib.util.find_spec(module)
     base = f"{FACTS_VERSION}.{EXTRACTOR_VERSION}"
     if spec is None or spec.origin is None or importlib.util.find_spec("tree_sitter") is None:
-        return f"{base}-none"
+        return f"{base}-ast-{sys.version_info.major}.{sys.version_info.minor}" if has_own_parser else f"{base}-none"
     try:
         with os.scandir(os.path.dirname(spec.origin)) as entries:
             libraries = [
