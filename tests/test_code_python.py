@@ -223,3 +223,9 @@ def test_names_in_all_are_exported_and_no_others():
 )
 def test_hostile_snippets_end(text):
     assert parse_source("a.py", text.encode()).state in ("errors", "failed", "parsed")
+
+
+def test_a_long_chain_of_operands_does_not_end_the_file():
+    facts = parse_source("a.py", b"def f(): pass\nx = " + b" or ".join([b"a"] * 3_000) + b"\nf()\n").facts
+    assert facts is not None
+    assert [one.line for one in facts.references() if one.role == "call"] == [3]

@@ -16,6 +16,7 @@ from periplus.code.model import CALL, ELEMENT, LIST
 if TYPE_CHECKING:
     import tree_sitter
 
+_OPERANDS_MAX: Final = 60
 STEPS_MAX: Final = 12
 _NAME_BYTES_MAX: Final = 300
 _BRACKET: Final = ord("[")
@@ -188,14 +189,23 @@ class Expressions:
         return "c" if suffix[:1] == _CALLED and kind in self._grammar.called_ids else ""
 
     def _chain(self, node: tree_sitter.Node) -> Chain | None:
-        """Return what the expression ``node`` names, None where that is not known."""
-        if not self._grammar.is_spine(node):
-            parts = self._row.values.get(node.type)
-            for part in parts(node) if parts is not None else ():
-                found = self._chain(part)
+        """Return what the expression ``node`` names, None where that is not known; of ``a or b`` the first part that names something."""
+        if self._grammar.is_spine(node):
+            return self._chain_of_spine(node)
+        waiting = [node]
+        for _ in range(_OPERANDS_MAX):
+            if not waiting:
+                break
+            at = waiting.pop()
+            if self._grammar.is_spine(at):
+                found = self._chain_of_spine(at)
                 if found is not None and found.root_kind != "n":
                     return found
-            return None
+            elif (parts := self._row.values.get(at.type)) is not None:
+                waiting += list(parts(at))[::-1]
+        return None
+
+    def _chain_of_spine(self, node: tree_sitter.Node) -> Chain | None:
         spine = self._unwind(node)
         root = spine.root
         if root is None or root.root_kind in ("l", "n"):
