@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from periplus.base.errors import NotFoundError
 from periplus.code.code_map import CodeMap
 from periplus.code.index.database import Database
 
@@ -249,3 +250,10 @@ def test_attributes_count_at_once_for_files_that_did_not_change(worktree, tmp_pa
         (worktree / ".gitattributes").unlink()
         assert code_map.find("made").total == 0
         assert code_map.find("main").total == 2  # the function and its test
+
+
+def test_a_name_that_is_not_there_is_answered_with_the_nearest(worktree, tmp_path):
+    with opened(worktree, tmp_path) as code_map:
+        with pytest.raises(NotFoundError) as caught:
+            code_map.references("pkg/store.py:hepler")
+        assert "pkg/store.py:helper" in caught.value.mend

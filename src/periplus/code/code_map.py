@@ -188,11 +188,13 @@ class CodeMap:
         view = view or self.view()
         found = symbols_named(view, typed)
         if not found:
+            from periplus.code.queries.symbol_search import find_symbols
+
+            near = find_symbols(view, typed.rpartition("/")[2], ("", "", ""), (0, _NEAREST))[0]
             raise NotFoundError(
-                f"no symbol or file is called {typed!r}",
-                safe="Nothing was changed.",
-                mend=f"Look for similar names: periplus code find {typed.rpartition(':')[2]!r}",
-            )
+                f"no symbol or file is called {typed!r}", safe="Nothing was changed.",
+                mend=f"The nearest: {', '.join(str(one.id) for one in near)}" if near else "periplus code search finds symbols by what they do.",
+            )  # fmt: skip
         return found
 
     def find(
