@@ -72,6 +72,11 @@ CODE_MAP = [
 ]
 EXPECTED = [
     *(("code-map", what, baseline) for what, baseline in CODE_MAP),
+    *(
+        ("code-files", f"files of 8 commits, {name}, Acc@{depth}", "BM25 of paths")
+        for name in ("the message alone", "with recent work")
+        for depth in (1, 5)
+    ),
     *(("append", label, baseline) for label, baseline in APPENDS),
     *(
         ("append", f"remember, {who}{suffix}", f"SQLite: row, full text, file{more}")

@@ -245,7 +245,7 @@ def test_claims_that_exclude_each_other_are_told_by_the_sync_that_brings_them(ad
     mine, theirs = taken(here, "ada", "src"), taken(there, "bob", "src/a.py")
     taken(there, "bob", "lib")
     out = there("sync", "--with", ada.folder, "--as", "bob").out
-    assert f"taken     src/a.py by bob [{theirs}] and src by ada [{mine}], apart\n" in out
+    assert f"taken     src/a.py by bob [{theirs}] and src by ada [{mine}], by two clones\n" in out
     assert f"          One of them has to be released, here with: periplus claim release {theirs}\n" in out
     taken(here, "ada", "docs")
     [said] = here.json("sync", "--with", bob.folder).taken_apart

@@ -40,6 +40,17 @@ RIGHT = {
     "recall": ("reads", ["thing"]),
     "brief": ("reads", ["count the things"]),
     "related": ("reads", ["src/a.py", "--task", "count the things"]),
+    "code find": ("none", ["count"]),
+    "code show": ("none", ["src/a.py"]),
+    "code outline": ("none", ["src/a.py"]),
+    "code refs": ("none", ["src/a.py"]),
+    "code calls": ("none", ["src/a.py"]),
+    "code impact": ("none", ["src/a.py"]),
+    "code map": ("none", ["count the things"]),
+    "code export": ("none", []),
+    "code search": ("none", ["count the things"]),
+    "code status": ("none", []),
+    "code index": ("none", []),
     "changed": ("reads", ["--since", "0"]),
     "show": ("reads", ["{note}"]),
     "log": ("reads", []),
@@ -322,6 +333,30 @@ WRONG = {
         (["/etc/passwd"], 2, "outside"),
         (["x", "--limit", "0"], 2, "0 is too small"),
     ],
+    "code find": [
+        missing("NAME"),
+        (["x", "--limit", "0"], 2, "0 is too small"),
+        (["x", "--path", "/etc"], 2, "outside"),
+    ],
+    "code show": [missing("SYMBOL"), (["no_such_symbol"], 1, "no_such_symbol")],
+    "code outline": [missing("FILE"), (["nowhere.py"], 1, "nowhere.py"), (["../x.py"], 2, "outside")],
+    "code refs": [
+        missing("SYMBOL"),
+        (["no_such_symbol"], 1, "no_such_symbol"),
+        (["x", "--grade", "sure"], 2, "invalid choice"),
+    ],
+    "code calls": [missing("SYMBOL"), (["no_such_symbol"], 1, "no_such_symbol")],
+    "code impact": [
+        ([], 2, "nothing was named"),
+        (["src/a.py", "--diff"], 2, "not both"),
+        (["--diff", "no-such-revision"], 2, "git"),
+        (["no_such_symbol"], 1, "no_such_symbol"),
+    ],
+    "code map": [(["x", "--budget", "0"], 2, "0 is too small"), (["x", "y"], 2, "needs quotes")],
+    "code export": [(["--format", "png"], 2, "invalid choice"), (["--around", "no_such_symbol"], 1, "no_such_symbol")],
+    "code search": [missing("WORDS"), (["x", "--limit", "0"], 2, "0 is too small")],
+    "code status": [EXTRA_WORD],
+    "code index": [EXTRA_WORD],
     "changed": [
         (["--since", "yesterday"], 1, "neither a record, a time nor a known session"),
         (["--since", "9" * 30], 2, "no record"),
@@ -887,7 +922,7 @@ class Place:
         found = {}
         top = os.fspath(self.work)
         for folder, folders, names in os.walk(top):
-            folders[:] = [name for name in folders if name not in {*DERIVED, "tree", "remotes", "peers"}]
+            folders[:] = [name for name in folders if name not in {*DERIVED, "cache", "tree", "remotes", "peers"}]
             for name in folders:
                 found[os.path.relpath(os.path.join(folder, name), top)] = b"a folder"
             for name in names:

@@ -142,11 +142,12 @@ def test_nothing_that_comes_breaks_the_front(line):
 
 def test_the_catalogue_keeps_its_limits():
     documents = tool_documents()
-    assert len(documents) <= 8
+    assert len(documents) <= 9
     assert [one["name"] for one in documents] == [
         "brief",
         "recall",
         "show",
+        "code",
         "remember",
         "revise",
         "claim",
@@ -163,7 +164,7 @@ def test_the_catalogue_keeps_its_limits():
         assert "maxLength" not in schema
         for name, field in one["inputSchema"]["properties"].items():
             assert field.get("description") or name in ("limit", "text", "confidence"), (one["name"], name)
-    assert {tool.name for tool in TOOLS if tool.is_read_only} == {"brief", "recall", "show"}
+    assert {tool.name for tool in TOOLS if tool.is_read_only} == {"brief", "code", "recall", "show"}
 
 
 def test_the_front_loads_neither_the_sdk_nor_the_project():

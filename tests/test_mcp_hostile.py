@@ -172,7 +172,7 @@ def test_no_line_harms_the_server(served):
 def test_each_revision_of_the_handshake(served, version):
     with Raw(served) as raw:
         assert raw.shake_hands(version)["protocolVersion"] == version
-        assert "Nothing is known" in raw.call(1, "recall", {"question": "anything"})["content"][0]["text"]
+        assert "No results." in raw.call(1, "recall", {"question": "anything"})["content"][0]["text"]
         assert raw.end()[0] == 0
 
 
@@ -394,7 +394,7 @@ def test_http_with_a_token(served):
             ):
                 return text_of(await client.call_tool("recall", {"question": "x"}))
 
-        assert "Nothing is known" in run(talk)
+        assert "No results." in run(talk)
 
 
 @pytest.mark.slow

@@ -37,6 +37,12 @@ def export(face: Face, code_map: CodeMap, arguments: argparse.Namespace, around:
             safe="Nothing was written.",
             mend="Add --output FILE, or leave out --json.",
         )
+    if arguments.output is not None and (not arguments.output or os.path.isdir(face.path(arguments.output))):
+        raise UsageError(
+            f"{arguments.output!r} is no name of a file",
+            safe="Nothing was written.",
+            mend="Name a file: --output graph.json",
+        )
     if around:
         (symbol, *_) = code_map.symbols(around)
         graph = code_map.around(symbol, arguments.depth)

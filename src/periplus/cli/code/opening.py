@@ -29,6 +29,8 @@ def worktree_of(face: Face) -> str:
     try:
         return os.path.realpath(os.path.dirname(find_root(face.cwd, face.store)))
     except NotAStoreError:
+        if face.store:
+            raise
         return os.path.realpath(face.cwd)
 
 
@@ -37,7 +39,8 @@ def map_path(face: Face, worktree: str) -> str:
     try:
         return Layout(find_root(face.cwd, face.store)).code
     except NotAStoreError:
-        pass
+        if face.store:
+            raise
     import hashlib
 
     cache = face.environment.get("XDG_CACHE_HOME", "")

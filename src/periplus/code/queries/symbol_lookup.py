@@ -7,7 +7,7 @@ __all__ = ["MATCHES_MAX", "symbols_named"]
 import re
 from typing import Final
 
-from periplus.code.queries.view import CodeView, SymbolId
+from periplus.code.queries.view import CodeView, SymbolId, utf8_text
 
 MATCHES_MAX: Final = 200
 _ORDINAL: Final = re.compile(r"#(\d{1,6})\Z")
@@ -61,6 +61,7 @@ def _ending_with(view: CodeView, path: str) -> list[str]:
 def _taken_apart(text: str) -> tuple[str, int]:
     """Return a qualified name joined by dots, and the ordinal."""
     ordinal = 0
+    text = utf8_text(text)
     if match := _ORDINAL.search(text):
         ordinal = max(0, int(match[1]) - 1)
         text = text[: match.start()]

@@ -12,7 +12,7 @@ from periplus.code.index.database import joined_path
 from periplus.code.model import decode_facts
 from periplus.code.queries.impact import is_test_path
 from periplus.code.queries.symbol_text import Symbol, doc_of, symbol_of
-from periplus.code.queries.view import CodeView
+from periplus.code.queries.view import CodeView, utf8_text
 from periplus.code.resolution.sources import KnownFile
 from periplus.code.search import name_index
 from periplus.code.search.name_match import name_query, scope_distance
@@ -44,7 +44,7 @@ def find_symbols(
     """Return a page of the symbols that ``typed`` may mean, the best first, and how many there are (at most SYMBOLS_MAX).
     ``only`` names kind, path and language, each empty for any.
     """
-    query = name_query(typed)
+    query = name_query(utf8_text(typed))
     database = view.database
     if database.execute("SELECT 1 FROM name WHERE is_defined = 1 LIMIT 1").fetchone() is not None:
         with database.write():
@@ -176,7 +176,7 @@ def search_symbols(view: CodeView, question: str, only: tuple[str, str, str], pa
         return found
 
     offset, limit = page
-    hits = search(view.database.connection, question, offset + limit, standing)
+    hits = search(view.database.connection, utf8_text(question), offset + limit, standing)
     found = []
     for hit in hits[offset:]:
         file = view.file(places[hit.row >> _ROW_SHIFT])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CodeView", "SymbolId", "symbol_key"]
+__all__ = ["CodeView", "SymbolId", "symbol_key", "utf8_text"]
 
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from periplus.code.resolution.resolver import Resolver
 
 _TEXTS_KEPT_MAX: Final = 64
+
+
+def utf8_text(text: str) -> str:
+    """Return ``text`` with replacement characters for what is no UTF-8: no name in the index has such."""
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 class SymbolId(NamedTuple):
