@@ -34,12 +34,12 @@ def served(tmp_path):
 MB = "x" * 1_000_000
 HOSTILE = [  # a tool, its arguments, what is said
     ("remember", {"text": MB}, "text: "),
-    ("remember", {"text": "a\0b"}, "text holds a NUL character"),
+    ("remember", {"text": "a\0b"}, "text contains a NUL character"),
     ("remember", {"text": ["x"]}, "text: expected `str`"),
     ("remember", {"text": {"a": {"b": 1}}}, "text: expected `str`"),
     ("remember", {}, "text is missing"),
-    ("remember", {"text": "x", "colour": "red"}, "no argument colour"),
-    ("remember", {"text": "x", MB: "red"}, "no argument xxx"),
+    ("remember", {"text": "x", "colour": "red"}, "unknown argument colour"),
+    ("remember", {"text": "x", MB: "red"}, "unknown argument xxx"),
     ("remember", {"text": "x", "type": "rumour"}, "unknown type 'rumour'"),
     ("remember", {"text": "x", "confidence": "much"}, "confidence: expected `int`"),
     ("remember", {"text": "x", "confidence": 1e300}, "confidence: expected `int`"),
@@ -57,7 +57,7 @@ HOSTILE = [  # a tool, its arguments, what is said
     ("recall", {"question": "x", "limit": 10**30}, "limit: "),
     ("recall", {"question": "x", "limit": -1}, "limit: expected `int` >= 1"),
     ("recall", {"question": "x", "budget": 1}, "budget: expected `int` >= 100"),
-    ("recall", {"question": "x", "since": "yesterday"}, "is not a time"),
+    ("recall", {"question": "x", "since": "yesterday"}, "is no time"),
     ("recall", {"question": "x", "types": "rumour"}, "unknown type 'rumour'"),
     ("brief", {}, "neither task nor paths"),
     ("brief", {"paths": ["../other"]}, "outside of the project"),
@@ -86,7 +86,7 @@ HOSTILE = [  # a tool, its arguments, what is said
     ("message", {"action": "send", "text": "x"}, "needs `to`"),
     ("message", {"action": "read", "id": "nothing_like_it"}, "nothing has an id"),
     ("message", {"action": "handoff", "text": "x", "files": ["/etc/passwd"]}, "outside of the project"),
-    ("nothing", {}, "there is no tool 'nothing'"),
+    ("nothing", {}, "unknown tool 'nothing'"),
 ]  # fmt: skip
 
 

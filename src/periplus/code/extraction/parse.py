@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import tree_sitter
 
 _PIECE_BYTES: Final = 1 << 16
-_UNTIMED_BYTES_MAX: Final = 1 << 14  # of a grammar that may take long over what it does not understand
+_UNTIMED_BYTES_MAX: Final = 2 << 10  # of such a file no parser makes minutes; a larger one may
 _PROBED_BYTES: Final = 1 << 13
 
 
@@ -96,8 +96,7 @@ def _python_grammar() -> Grammar:
 def _root(grammar: Grammar, data: bytes, deadline: float) -> tree_sitter.Node:
     """Return the syntax tree of ``data``. Raises ValueError after ``deadline``; a small file is done before that."""
     assert grammar.parser is not None
-    limit = _UNTIMED_BYTES_MAX if grammar.row.repair is not None else _PIECE_BYTES
-    if len(data) <= limit:
+    if len(data) <= _UNTIMED_BYTES_MAX:
         return grammar.parser.parse(data).root_node
     return grammar.parser.parse(
         lambda at, _: data[at : at + _PIECE_BYTES],
