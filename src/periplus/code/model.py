@@ -1,4 +1,4 @@
-"""What is known of one source file without looking at another: the facts that the code map keeps for each blob.
+"""Knowledge of one source file without a look at another: the facts that the code map keeps for each blob.
 
 Facts are a pure function of the contents of the file, its language and the version of the extractor, so they are stored under the
 digest of the contents and never change. Edges between files are computed from them when they are asked for (`code.resolution`); no
@@ -129,7 +129,7 @@ class Import(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Target(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What an expression names; see the module's table of roots."""
+    """The meaning of an expression as far as its file tells; see the module's table of roots."""
 
     root: Literal["s", "i", "f", "t", "u", "m", "?"]
     value: int | str = ""

@@ -172,7 +172,7 @@ class EdgeOut(msgspec.Struct):
 
 
 class SymbolUsesOut(msgspec.Struct):
-    """What one symbol refers to."""
+    """Symbols that one symbol refers to."""
 
     symbol: str
     uses: list[EdgeOut]

@@ -43,7 +43,7 @@ class Job(NamedTuple):
 
 
 class Row(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What the index keeps of one content. An ``oid`` is empty where the file could not be read.
+    """Rows of the index for one content. An ``oid`` is empty where the file could not be read.
 
     ``definitions`` are (name, number in the facts, flags): bit 0 exported, 1 test, 2 within another, from bit 3 on the kind.
     """
@@ -85,7 +85,7 @@ def _version(module: str, *, has_own_parser: bool) -> str:
 
 
 class Contents(NamedTuple):
-    """What was read of one file, with git's id of it; without data ``why`` says why not."""
+    """Contents of one file, with git's id of it; without data ``why`` says why not."""
 
     oid: bytes = b""
     data: bytes | None = None

@@ -39,7 +39,7 @@ Unwrap: TypeAlias = "Callable[[Extraction, tree_sitter.Node], tuple[tree_sitter.
 """A function that finds the type that a type or a value stands for, and tells whether that is a list of it; None where there is none."""
 
 Expected: TypeAlias = Any
-"""What a value is expected to be; the extractor's affair."""
+"""Expected class of a value; the extractor's affair."""
 
 
 class Naming(NamedTuple):
@@ -113,7 +113,7 @@ class Local(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What a function of a row tells of a definition beyond name and kind.
+    """Properties of a definition that a function of a row tells, beyond name and kind.
 
     ``outer`` are the names around it where it stands outside of them (``A::b``): it is a member of what they name. ``whole`` is the node that
     wraps it. ``type`` and ``value`` are the nodes from which its class (a function's: that of what it returns) is known, ``body`` is where its
@@ -156,7 +156,7 @@ class Declaration(NamedTuple):
 
 
 class Extraction(Protocol):
-    """What a row's functions may ask of the extractor, and tell it."""
+    """The part of the extractor that the functions of a row call."""
 
     data: bytes
     whole: tree_sitter.Node

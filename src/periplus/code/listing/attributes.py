@@ -44,14 +44,14 @@ _ESCAPED: Final = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\
 
 
 class FileAttributes(NamedTuple):
-    """What is said of one file; None where nothing is said."""
+    """Attributes of one file; None where nothing is said."""
 
     is_generated: bool | None = None
     is_vendored: bool | None = None
 
 
 class _Said(NamedTuple):
-    """What one word says of an attribute or macro. ``place`` is that of its file, line and word: the greatest counts."""
+    """One word about an attribute or a macro. ``place`` is that of its file, line and word: the greatest counts."""
 
     place: tuple[int, int, int]
     is_on: bool | None

@@ -33,7 +33,7 @@ class FileState(NamedTuple):
 
 
 class IndexState(NamedTuple):
-    """What a listing knew of one index of git, to be given to the next listing.
+    """State of one index of git as of a listing, to be given to the next listing.
 
     ``prefix`` is empty, or the path of a submodule with "/" at its end. ``watched`` are paths that git does not compare
     or that have several versions (marked as skip-worktree or assume-unchanged, unmerged): they are never in ``base``.

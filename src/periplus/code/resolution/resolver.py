@@ -57,7 +57,7 @@ _ALIASES: Final = frozenset({"type", "interface"})
 
 
 class Resolution(NamedTuple):
-    """What a target stands for. Without a grade it is a name of another package, of the language, or of nothing known."""
+    """Meaning of a target. Without a grade it is a name of another package, of the language, or of nothing known."""
 
     found: tuple[Entity, ...] = ()
     grade: Grade | None = None

@@ -29,7 +29,7 @@ _TESTS_MAX: Final = 200
 
 
 class CodeKnowledge:
-    """What the code map of the worktree ``top`` knows. Its answers take half a second at most."""
+    """Answers of the code map of the worktree ``top``. They take half a second at most."""
 
     def __init__(self, view: CodeView, top: str) -> None:
         from periplus.code.code_map import HOOK_BUDGET_S

@@ -1,1 +1,1 @@
-"""What imports and free names mean, a module for each family of languages; `table` has the shape, `registry` finds them by language."""
+"""Meaning of imports and free names, a module for each family of languages; `table` has the shape, `registry` finds them by language."""

@@ -46,7 +46,7 @@ class _Module(NamedTuple):
 
 
 class _View:
-    """What was read of one view's go.mod files, and the names of packages."""
+    """Contents of the go.mod files of one view, and the names of packages."""
 
     def __init__(self, sources: Sources) -> None:
         self.modules = [

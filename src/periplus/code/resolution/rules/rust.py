@@ -52,7 +52,7 @@ class _Crate(NamedTuple):
 
 
 class _View:
-    """What was read of one view's manifests."""
+    """Contents of the manifests of one view."""
 
     def __init__(self, sources: Sources) -> None:
         found = [_manifest(sources, path) for path in sources.with_name("Cargo.toml")[:_MANIFESTS_MAX]]

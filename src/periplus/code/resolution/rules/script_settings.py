@@ -50,7 +50,7 @@ class Package(NamedTuple):
 
 
 class Settings:
-    """What the settings files of one view say; each is read once for it."""
+    """Settings files of one view; each is read once for it."""
 
     def __init__(self, lookup: Lookup) -> None:
         self._derived = lookup.derived

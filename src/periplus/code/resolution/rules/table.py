@@ -1,4 +1,4 @@
-"""What the resolver asks of a language: the meaning of an import, and of a name that nothing in the file binds."""
+"""Questions of the resolver to a language: the meaning of an import, and of a name that nothing in the file binds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Value = TypeVar("_Value")
 
 
 class Entity(NamedTuple):
-    """What a target stands for: the definition ``symbol`` of a file, the file itself (-1), or a folder of files (-2). ``is_instance``
+    """Meaning of a target: the definition ``symbol`` of a file, the file itself (-1), or a folder of files (-2). ``is_instance``
     where it is a value whose class is the definition.
     """
 
@@ -41,7 +41,7 @@ EXTERNAL: Final = Outcome((), is_external=True)
 
 
 class Lookup(Protocol):
-    """What the resolver offers to the rules. They keep nothing of their own: an answer lives as long as the view that it is about."""
+    """The part of the resolver that rules call. They keep nothing of their own: an answer lives as long as the view that it is about."""
 
     sources: Sources
 
