@@ -97,7 +97,7 @@ def _write_file(path: str, pieces: Iterable[bytes]) -> int:
                 file.flush()
                 os.fchmod(file.fileno(), 0o644)
                 os.replace(file.name, path)
-            except BaseException:
+            except BaseException:  # also an interrupt: nothing half done is left
                 os.unlink(file.name)
                 raise
     except OSError as error:

@@ -115,7 +115,7 @@ class Database:
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
-        except BaseException:
+        except BaseException:  # also an interrupt: nothing half done is left
             self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")
@@ -147,7 +147,7 @@ class Database:
             if not _is_current(db):
                 self._create(db)
             db.execute("PRAGMA synchronous=NORMAL")
-        except BaseException:
+        except BaseException:  # also an interrupt: nothing half done is left
             db.close()
             raise
         return db

@@ -207,7 +207,7 @@ class _Child:
             self._pid = os.posix_spawn(
                 line[0], list(line), environment, file_actions=actions, setsigdef=(signal.SIGPIPE,)
             )
-        except BaseException:
+        except BaseException:  # also an interrupt: nothing half done is left
             os.close(out)
             os.close(said)
             raise
