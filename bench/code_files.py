@@ -73,7 +73,8 @@ def measure(bench: Bench) -> Iterator[Row]:
                     hits[side][depth] += any(path in commit.changed for path in answer[:depth])
     for side, name in (("map", "the message alone"), ("recent", "with recent work")):
         for depth in _DEPTHS:
-            ours, theirs = (100 * hits[one][depth] / asked for one in (side, "paths"))
+            # Half a hit is added to either side: of a few commits none may be found, and a ratio to nothing says nothing.
+            ours, theirs = (100 * (hits[one][depth] + 0.5) / (asked + 1) for one in (side, "paths"))
             yield row(
                 "code-files", f"files of {asked} commits, {name}, Acc@{depth}", "%", Figure(ours, ours, ours), "BM25 of paths",
                 Figure(theirs, theirs, theirs), better="higher",
