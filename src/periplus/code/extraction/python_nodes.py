@@ -21,13 +21,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 STRING: Final = re.compile(
-    rb"([A-Za-z]{0,3})(\"\"\"(?:[^\"\\]++|\\.|\"(?!\"\"))*+\"\"\"|'''(?:[^'\\]++|\\.|'(?!''))*+'''"
-    rb"|\"(?:[^\"\\]++|\\.)*+\"|'(?:[^'\\]++|\\.)*+')",
+    rb"([A-Za-z]{0,3})(\"\"\"(?>(?:[^\"\\]++|\\.|\"(?!\"\"))*)\"\"\"|'''(?>(?:[^'\\]++|\\.|'(?!\'\'))*)'''"
+    rb"|\"(?>(?:[^\"\\]++|\\.)*)\"|'(?>(?:[^'\\]++|\\.)*)')",
     re.DOTALL,
 )
 STRING_OR_COMMENT: Final = re.compile(STRING.pattern + rb"|#[^\r\n]*", re.DOTALL)
 _COMMENT_BEHIND: Final = re.compile(rb"[ \t\f;]*#[^\r\n]*")
-_NEXT_COMMENT: Final = re.compile(rb"[ \t\f;]*(?:[\r\n]++[ \t\f]*+(?=[\r\n]))*+[\r\n]++([ \t\f]*+)#[^\r\n]*")
+_NEXT_COMMENT: Final = re.compile(rb"[ \t\f;]*(?>(?:[\r\n]++[ \t\f]*+(?=[\r\n]))*)[\r\n]++([ \t\f]*+)#[^\r\n]*")
 _COMMENTS_MAX: Final = 500
 _KINDS: Final = (
     "aliased_import argument_list as_pattern as_pattern_target assert_statement assignment attribute augmented_assignment await "
