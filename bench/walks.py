@@ -111,6 +111,7 @@ def _remember(folder: str) -> Iterator[Callable[[int], object]]:
 @contextmanager
 def _recall(folder: str) -> Iterator[Callable[[int], object]]:
     with _project(folder) as project:
+        project.look()  # for edits of others: else the walk has a look in it, or not, by how long the machine took until here
         yield lambda _: project.recall("how are passwords hashed?")
 
 
