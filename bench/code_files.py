@@ -76,7 +76,7 @@ def measure(bench: Bench) -> Iterator[Row]:
             # Half a hit is added to either side: of a few commits none may be found, and a ratio to nothing says nothing.
             ours, theirs = (100 * (hits[one][depth] + 0.5) / (asked + 1) for one in (side, "paths"))
             yield row(
-                "code-files", f"files of {asked} commits, {name}, Acc@{depth}", "%", Figure(ours, ours, ours), "BM25 of paths",
+                "code-files", f"files of the last {count} commits, {name}, Acc@{depth}", "%", Figure(ours, ours, ours), "BM25 of paths",
                 Figure(theirs, theirs, theirs), better="higher",
             )  # fmt: skip
 

@@ -73,7 +73,7 @@ CODE_MAP = [
 EXPECTED = [
     *(("code-map", what, baseline) for what, baseline in CODE_MAP),
     *(
-        ("code-files", f"files of 8 commits, {name}, Acc@{depth}", "BM25 of paths")
+        ("code-files", f"files of the last 8 commits, {name}, Acc@{depth}", "BM25 of paths")
         for name in ("the message alone", "with recent work")
         for depth in (1, 5)
     ),

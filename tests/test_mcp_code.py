@@ -109,7 +109,7 @@ def test_a_map_has_the_files_of_the_task_first(shop, desk):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"action": "show", "of": "nowhere"}, 'code(action="find", of="nowhere")'),
+        ({"action": "show", "of": "nowhere"}, 'code(action="search", of=…) finds symbols'),
         ({"action": "show"}, "nothing is named in `of`"),
         ({"action": "outline", "of": "../x.py"}, "outside of the project"),
         ({"action": "impact", "of": "price_of", "revision": "main"}, "Give one of them"),

@@ -41,6 +41,7 @@ _COMMANDS: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
          "Leave it out. If it is none, a person can insist with `periplus remember … --insist`."),
         (r"insist with --insist where the command has it\.", "a person can insist with `periplus state … --insist`."),
         (r"periplus code find ['\"](?P<q>[^'\"]*)['\"]", r'code(action="find", of="\g<q>")'),
+        (r"periplus code search finds\b", 'code(action="search", of=…) finds'),
         (r"periplus code find NAME\b", 'code(action="find", of=…)'),
         (r"Name a commit or a branch: --diff main", 'Name a commit or a branch: revision="main"'),
         (r"a larger --budget", "a larger budget"),
