@@ -12,14 +12,14 @@ from periplus.base.errors import ConflictError, NotFoundError, PeriplusError, Us
 from periplus.base.ids import new_id
 from periplus.journal import ABSENT
 from periplus.memory import MEMORY_TYPES, TYPES, Memory
-from periplus.memory.entities.types import memory_types
+from periplus.memory.entities.types import DISPATCHED, memory_types
 from periplus.memory.fulltext.indexer import MemoryIndexer
 from periplus.memory.fulltext.links import linked, open_entities
 from periplus.memory.writing.lifecycle import change_state, evolve, link, merge, split, update
 from periplus.project import Project
 from support import WRITER, Stop, StoppingFiles
 
-ACTORS = [row for row in TYPES if row.transitions]
+ACTORS = [row for row in TYPES if row.transitions and row.name not in DISPATCHED]
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def minimal(row, clock, **fields):
         "item_type": "note", "item_id": "x", "version": "v", "rev": 1, "payload": {}, "scopes": ["src"], "holder": "ada",
         "holder_id": "who_1", "ttl_s": 60, "expires": now, "sender": "ada", "recipient": "bob", "agent": "ada",
         "tool_version": "1", "started": now, "lineage": "l", "first_seq": 1, "description": "x", "body": "x", "rule": "x",
-        "commands": ["x"], "turns": [],
+        "commands": ["x"], "turns": [], "dispatch": "dsp_1", "kind": "review",
     }  # fmt: skip
     names = row.schema.__struct_fields__
     value = {name: value for name, value in held.items() if name in names}
@@ -109,6 +109,14 @@ def test_every_pair_of_states_is_allowed_or_refused_as_the_table_says(project, c
                     change_state(project.journal, WRITER, [entity.item_id], after)
                 assert records(project) == seq
                 assert state_of(project, entity) == before
+
+
+@pytest.mark.parametrize("name", sorted(DISPATCHED))
+def test_what_a_dispatch_writes_is_not_changed_by_hand(project, clock, name):
+    entity = put(project, name, clock)
+    for state in MEMORY_TYPES[name].transitions:
+        with pytest.raises(UsageError, match="not by hand"):
+            change_state(project.journal, WRITER, [entity.item_id], state)
 
 
 def test_a_state_that_is_none_is_refused_with_those_that_are(project):

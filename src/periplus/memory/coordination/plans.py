@@ -14,9 +14,12 @@ __all__ = [
     "NewStep",
     "Taken",
     "add_steps",
+    "begin_step",
+    "is_ready",
     "make_plan",
     "open_plans",
     "ready_steps",
+    "scopes_of_step",
     "steps_of",
     "take_step",
     "waits_for",
@@ -178,11 +181,11 @@ def take_step(
         for one in _ready(journal, plan_id, now_ms, live):
             if step_id and one.item_id != step_id:
                 continue
-            scopes = _scopes(one)
+            scopes = scopes_of_step(one)
             others = in_the_way(journal, writer, scopes, "exclusive", now_ms, claims=live)
             blocked += others
             if not others:
-                _begin(journal, transaction, writer, one, now_ms)
+                begin_step(journal, transaction, writer, one, now_ms)
                 asked = Asked(tuple(scope.text for scope in scopes), text=str(one.value.get("text", ""))[:500], ttl_s=ttl_s,
                               step=one.item_id)  # fmt: skip
                 put_claim(journal, transaction, writer, claim_id, asked, scopes, now_ms)
@@ -208,23 +211,42 @@ def take_step(
 
 
 def _ready(journal: Journal, plan_id: str, now_ms: int, live: Sequence[Entity] | None = None) -> list[Entity]:
-    held = linked(journal, "claim", "state", "held") if live is None else live
-    working = {str(claim.value.get("step", "")) for claim in held if is_live(journal, claim, now_ms)}
+    working = _worked_on(journal, now_ms, live)
     plans: dict[str, bool] = {}
     found = []
     for step in linked(journal, "step", "state", "todo", "doing"):
         of_plan = str(step.value.get("plan", ""))
         if (plan_id and of_plan != plan_id) or step.item_id in working:
             continue
-        if step.value.get("state") == "doing" and not _is_left(journal, step):
-            continue
         if of_plan not in plans:
-            plan = journal.as_read("plan", of_plan) if of_plan else None
-            is_open = plan is not None and plan.value.get("state") in _OPEN_PLAN and not waits_for(journal, plan)
-            plans[of_plan] = is_open or not of_plan
-        if plans[of_plan] and not waits_for(journal, step):
+            plans[of_plan] = _is_plan_open(journal, of_plan)
+        if plans[of_plan] and _may_start(journal, step):
             found.append(step)
     return sorted(found, key=lambda step: (-_number(step, "priority", 50), _number(step, "place", 0), step.item_id))
+
+
+def is_ready(journal: Journal, step: Entity, now_ms: int, live: Sequence[Entity] | None = None) -> bool:
+    """Return True where a step can be started now, as the journal was last read; ``live`` are the claims that hold."""
+    is_free = step.item_id not in _worked_on(journal, now_ms, live)
+    return is_free and _is_plan_open(journal, str(step.value.get("plan", ""))) and _may_start(journal, step)
+
+
+def _worked_on(journal: Journal, now_ms: int, live: Sequence[Entity] | None) -> set[str]:
+    """Return the ids of the steps under a claim that holds."""
+    held = linked(journal, "claim", "state", "held") if live is None else live
+    return {str(claim.value.get("step", "")) for claim in held if is_live(journal, claim, now_ms)}
+
+
+def _is_plan_open(journal: Journal, plan_id: str) -> bool:
+    plan = journal.as_read("plan", plan_id) if plan_id else None
+    is_open = plan is not None and plan.value.get("state") in _OPEN_PLAN and not waits_for(journal, plan)
+    return is_open or not plan_id
+
+
+def _may_start(journal: Journal, step: Entity) -> bool:
+    """Return True where a step is to do, or was left in progress, and waits for no other."""
+    state = step.value.get("state")
+    return (state == "todo" or (state == "doing" and _is_left(journal, step))) and not waits_for(journal, step)
 
 
 def _is_left(journal: Journal, step: Entity) -> bool:
@@ -232,7 +254,8 @@ def _is_left(journal: Journal, step: Entity) -> bool:
     return any(claim.value.get("state") == "held" for claim in linked(journal, "claim", "step", step.item_id))
 
 
-def _begin(journal: Journal, transaction: Transaction, writer: Writer, step: Entity, now_ms: int) -> None:
+def begin_step(journal: Journal, transaction: Transaction, writer: Writer, step: Entity, now_ms: int) -> None:
+    """Within a mutation: bring a step to ``doing``, done by ``writer``, and with it a plan that is to do."""
     now = transaction.get("step", step.item_id)
     assert now is not None
     value = {**now.value, "state": "doing", "assignee": writer.name, "updated": format_ms(now_ms)}
@@ -263,7 +286,7 @@ def _cannot_start(journal: Journal, step_id: str, live: Sequence[Entity]) -> Ref
     return RefusedError(f"the step {step_id} {why}", safe="Nothing was written.", mend="See `periplus plan ready`.")
 
 
-def _scopes(step: Entity) -> tuple[Scope, ...]:
+def scopes_of_step(step: Entity) -> tuple[Scope, ...]:
     """Return the scopes of a step; items that are not scopes are left out."""
     about = step.value.get("about")
     found: list[Scope] = []

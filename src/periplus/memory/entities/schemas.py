@@ -7,9 +7,9 @@ references are ids. Fields that this version does not know are kept where an ent
 from __future__ import annotations
 
 __all__ = [
-    "PAYLOAD_VERSION", "About", "Agent", "Candidate", "Claim", "Common", "Constraint", "ContextRef", "Decision", "Evidence", "Handoff",
-    "Lesson", "Message", "Note", "Plan", "Process", "Provenance", "Relation", "RunCard", "Session", "SkillCandidate", "Step", "TrailCard",
-    "Trap",
+    "PAYLOAD_VERSION", "About", "Agent", "Artifact", "Assignment", "Attempt", "Candidate", "Claim", "Common", "Constraint", "ContextRef",
+    "Decision", "Dispatch", "Evidence", "Finding", "Handoff", "Lesson", "Limits", "Loop", "Message", "Note", "Plan", "Process", "Provenance",
+    "Question", "Relation", "Return", "RunCard", "Session", "SkillCandidate", "Step", "TrailCard", "Trap",
 ]  # fmt: skip
 
 from typing import Annotated, Final, Literal
@@ -353,3 +353,156 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     ended: str = ""
     trail: str = ""
     process: Process | None = None
+
+
+class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The limits of a dispatch; 0 is none. Times are in seconds, money in hundredths of a dollar. ``wall_s``, ``silence_s``
+    and ``disk_bytes`` bound one attempt, ``tokens`` and ``cents`` the dispatch; ``retries`` are new attempts after a failure,
+    ``rounds`` returns of submitted work to its author.
+    """
+
+    wall_s: int = 3_600
+    silence_s: int = 900
+    oracle_s: int = 900
+    tokens: int = 0
+    cents: int = 0
+    disk_bytes: int = 4 << 30
+    retries: int = 1
+    rounds: int = 3
+
+
+class Dispatch(Common, frozen=True, omit_defaults=True, kw_only=True):
+    """An order: a plan, agents, limits and a target branch. ``target`` is the branch that the work is for, ``branch`` the
+    one that it is integrated on, ``base`` the target's commit at the start. ``oracle`` and ``setup`` are commands, as words;
+    ``links`` are folders of the checkout that worktrees get as links. ``process`` is the supervisor's.
+    """
+
+    state: Literal["open", "done", "stopped"] = "open"
+    plan: str = ""
+    agents: tuple[str, ...] = ()
+    reviewers: tuple[str, ...] = ()
+    lanes: int = 2
+    target: str = ""
+    branch: str = ""
+    base: str = ""
+    oracle: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    role: str = "implementer"
+    model: str = ""
+    limits: Limits = Limits()
+    updates_checkout: bool = False
+    process: Process | None = None
+    reason: str = ""
+    ended: str = ""
+
+
+class Attempt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One run of an agent for an assignment. ``session`` is the agent's own; ``ending`` says how it ended, ``trail`` is the
+    id of its trail. ``cost`` is in millionths of a dollar.
+    """
+
+    id: str
+    agent: str
+    purpose: Literal["work", "review", "oracle", "setup", "queue"] = "work"
+    started: str = ""
+    ended: str = ""
+    ending: str = ""
+    session: str = ""
+    trail: str = ""
+    tokens_in: int = 0
+    cached: int = 0
+    out: int = 0
+    cost: int = 0
+    wall_ms: int = 0
+
+
+class Return(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A return of submitted work to its author, and the reason: ``why`` is the check that it did not pass."""
+
+    why: Literal["oracle", "conflict", "review", "claim", "queue", "answer", "result"]
+    text: str
+    at: str = ""
+
+
+class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A finding of a review."""
+
+    severity: Literal["blocking", "minor"]
+    text: str
+    path: str = ""
+    line: int = 0
+
+
+class Assignment(Common, frozen=True, omit_defaults=True, kw_only=True):
+    """One step for one agent. ``run`` is the id of the present job, the last of ``runs``; ``tip`` is the commit that was
+    submitted, ``verified`` the one that the oracle passed, ``merged`` the commit of the target branch that has it.
+    ``worktree`` is the name of its folder. Tokens, ``cost`` (millionths of a dollar) and ``wall_ms`` are sums over ``runs``.
+    """
+
+    state: Literal[
+        "offered", "running", "waiting", "submitted", "verified", "reviewed", "integrated", "failed", "cancelled", "timed_out"
+    ] = "offered"  # fmt: skip
+    dispatch: str
+    step: str = ""
+    plan: str = ""
+    agent: str = ""
+    kind: str = "implementer"
+    claim: str = ""
+    branch: str = ""
+    worktree: str = ""
+    base: str = ""
+    tip: str = ""
+    verified: str = ""
+    merged: str = ""
+    attempt: int = 0
+    run: str = ""
+    runs: tuple[Attempt, ...] = ()
+    returns: tuple[Return, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    verdict: str = ""
+    summary: str = ""
+    remarks: tuple[str, ...] = ()
+    tokens_in: int = 0
+    cached: int = 0
+    out: int = 0
+    cost: int = 0
+    wall_ms: int = 0
+    reason: str = ""
+
+
+class Question(Common, frozen=True, omit_defaults=True, kw_only=True):
+    """A question to a person, of an agent at work (``asker``) or of the merge queue. Nobody waits after ``expires``."""
+
+    state: Literal["open", "answered", "expired"] = "open"
+    dispatch: str = ""
+    assignment: str = ""
+    asker: str = ""
+    options: tuple[str, ...] = ()
+    answer: str = ""
+    answered_by: str = ""
+    expires: str = ""
+
+
+class Artifact(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The artifact of a phase of a loop: by whom, from which assignment, and its text or, where it is long, its object."""
+
+    phase: str
+    by: str
+    assignment: str = ""
+    text: str = ""
+    object: str = ""
+    at: str = ""
+
+
+class Loop(Common, frozen=True, omit_defaults=True, kw_only=True):
+    """A loop over assignments; ``kind`` is a row of the table of loops, ``phase`` the present one of its phases."""
+
+    state: Literal["open", "closed"] = "open"
+    kind: str
+    phase: str = ""
+    dispatch: str = ""
+    command: tuple[str, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+    missing: tuple[str, ...] = ()
+    reason: str = ""

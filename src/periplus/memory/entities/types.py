@@ -12,6 +12,7 @@ __all__ = [
     "CANDIDATE",
     "COMMON_FIELDS",
     "CONTEXT_REF",
+    "DISPATCHED",
     "EXPIRING",
     "LIST_LENGTHS",
     "MEMORY_TYPES",
@@ -169,6 +170,14 @@ _WORK_STATES: Final = _states(
 _WORK_ENDED: Final = frozenset({"done", "dropped"})
 _WORK_OPEN: Final = frozenset({"todo", "doing", "blocked", "review"})
 _WORK_FIELDS: Final = COMMON_FIELDS | {"priority", "assignee", "depends_on", "reason"}
+_ASSIGNMENT_OPEN: Final = frozenset({"offered", "running", "waiting", "submitted", "verified", "reviewed"})
+_ASSIGNMENT_LEFT: Final = frozenset({"failed", "cancelled", "timed_out"})
+_ASSIGNMENT_STATES: Final = _states(
+    "offered > running failed cancelled; running > waiting submitted failed cancelled timed_out;"
+    " waiting > running failed cancelled timed_out; submitted > verified running waiting failed cancelled;"
+    " verified > reviewed integrated running waiting failed cancelled; reviewed > integrated running waiting failed cancelled;"
+    " failed > offered cancelled; timed_out > offered cancelled; cancelled > offered; integrated >"
+)
 _STATE_AND_REASON: Final = frozenset({"state", "reason"})
 _WORK_SETS: Final = frozenset({"tags", "about", "evidence", "relations", "depends_on"})
 
@@ -202,7 +211,8 @@ _SEALED_ANEW: Final = frozenset(
 CANDIDATE: Final = "candidate"
 CONTEXT_REF: Final = "context_ref"
 SKILL_CANDIDATE: Final = "skill_candidate"
-UNSEARCHED: Final = frozenset(
+DISPATCHED: Final = frozenset({"assignment", "dispatch", "loop", "question"})  # several agents at once
+UNSEARCHED: Final = DISPATCHED | frozenset(
     {CANDIDATE, CONTEXT_REF, SKILL_CANDIDATE, "agent", "claim", "message", "run", "session"}
 )  # recall finds none of these
 NOT_REMEMBERED: Final = frozenset({*UNSEARCHED, "trail", "plan", "step", "handoff"})  # not written by remembering
@@ -210,6 +220,12 @@ TYPES: Final[tuple[MemoryType, ...]] = (
     MemoryType("agent", "agt", "Agent", False, "active", frozenset({"retired"}), 0, "who works here, with trust and level",
                frozenset({"capabilities"}), transitions=_states("active > retired; retired > active"),
                groups=(frozenset({"run", "step"}),)),
+    MemoryType("assignment", "asg", "Assignment", False, "offered", _ASSIGNMENT_LEFT | {"integrated"}, 0,
+               "a step that one agent does for a dispatch", transitions=_ASSIGNMENT_STATES,
+               cascades=(Cascade(_ASSIGNMENT_LEFT, "claim", "claim", frozenset({"held"}), "released", is_own=True),
+                         Cascade(frozenset({"integrated"}), "step", "step", frozenset({"todo", "doing", "review"}), "done", is_own=True),
+                         Cascade(_ASSIGNMENT_LEFT | {"integrated"}, "question", "assignment", frozenset({"open"}), "expired")),
+               linked=frozenset({"state", "dispatch", "step"}), reads_through=True),
     MemoryType(CANDIDATE, "cnd", "Candidate", False, "pending", frozenset({"accepted", "rejected"}), 0,
                "proposed memory, of another project or of reflection, to accept or refuse",
                transitions=_states("pending > accepted rejected; rejected > pending; accepted >"), linked=frozenset({"state"}),
@@ -232,12 +248,18 @@ TYPES: Final[tuple[MemoryType, ...]] = (
                    "proposed > accepted rejected deferred superseded; accepted > deferred superseded;"
                    " deferred > proposed accepted rejected superseded; rejected > proposed superseded; superseded >"),
                touchable=COMMON_FIELDS | {"rationale", "alternatives"}, replaced_state="superseded", stale_when=ANCHORED),
+    MemoryType("dispatch", "dsp", "Dispatch", False, "open", frozenset({"done", "stopped"}), 0,
+               "an order to do a plan with several agents", transitions=_states("open > done stopped; stopped > open; done >"),
+               cascades=(Cascade(frozenset({"stopped"}), "assignment", "dispatch", _ASSIGNMENT_OPEN, "cancelled"),),
+               linked=frozenset({"state", "plan"})),
     MemoryType("handoff", "hof", "Handoff", True, "open", frozenset({"closed"}), 110, "the state of work that is passed on",
                transitions=_states("open > accepted closed; accepted > closed; closed >"), replaced_state="closed",
                stale_when=ANCHORED, linked=frozenset({"state", "recipient", "plan"})),
     MemoryType("lesson", "les", "Lesson", True, "active", frozenset({"superseded"}), 115, "how something is done here",
                transitions=_states("active > superseded; superseded > active"), touchable=COMMON_FIELDS,
                replaced_state="superseded", stale_when=ANCHORED),
+    MemoryType("loop", "lop", "Loop", False, "open", frozenset({"closed"}), 0, "phases of work by several agents, each with a gate",
+               transitions=_states("open > closed; closed > open"), linked=frozenset({"state"})),
     MemoryType("message", "msg", "Message", False, "sent", frozenset({"answered"}), 0, "what one agent left for another",
                frozenset(), transitions=_states("sent > read answered; read > answered; answered >"),
                linked=frozenset({"state", "recipient", "thread"})),
@@ -247,6 +269,9 @@ TYPES: Final[tuple[MemoryType, ...]] = (
                transitions=_WORK_STATES, touchable=_WORK_FIELDS | {"rationale"},
                cascades=(Cascade(_WORK_ENDED, "step", "plan", _WORK_OPEN, "dropped"),), replaced_state="dropped",
                stale_when=ANCHORED, linked=frozenset({"state"}), groups=(_STATE_AND_REASON,)),
+    MemoryType("question", "qst", "Question", False, "open", frozenset({"answered", "expired"}), 0,
+               "what an agent at work asks a person", transitions=_states("open > answered expired; answered >; expired > answered"),
+               stale_when="its time is over", linked=frozenset({"state", "assignment", "dispatch"})),
     MemoryType("run", "run", "RunCard", False, "open", frozenset({"sealed"}), 0, "a run that is or was recorded",
                frozenset(), transitions=_states("open > ended sealed; ended > sealed; sealed >"),
                groups=(frozenset({"state", "status", "trail", "digest"}),)),

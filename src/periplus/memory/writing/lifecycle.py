@@ -39,6 +39,7 @@ from periplus.base.named_tuple import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
 from periplus.memory.entities.types import (
     CANDIDATE,
+    DISPATCHED,
     MEMORY_TYPES,
     NOT_REMEMBERED,
     Cascade,
@@ -108,6 +109,11 @@ def change_state(
                 wrong, safe="Nothing was written.", mend=f"Write: periplus {command}".format(id=one.item_id)
             )
 
+        if one.item_type in DISPATCHED:
+            raise UsageError(
+                f"a {one.item_type} changes by the work that it is for, not by hand", safe="Nothing was written.",
+                mend="See `periplus dispatch --help`: stop, drop, answer, retry.",
+            )  # fmt: skip
     late = _changed_late(journal, asked, state)
     from periplus.memory.succession.lost_successors import lost_successor_of
 
@@ -254,12 +260,15 @@ def link(journal: Journal, writer: Writer, item_id: str, kind: str, target_id: s
 
 
 def bring(
-    journal: Journal, transaction: Transaction, entities: Sequence[Entity], state: str, reason: str = ""
-) -> list[tuple[str, str]]:
-    """Within a mutation: bring ``entities`` into ``state`` with all consequences; returns what was changed."""
+    journal: Journal, transaction: Transaction, entities: Sequence[Entity], state: str, reason: str = "",
+    fields: Mapping[str, JSONValue] | None = None,
+) -> list[tuple[str, str]]:  # fmt: skip
+    """Within a mutation: bring ``entities`` into ``state`` with all consequences; returns what was changed. ``fields`` are
+    set together with the state.
+    """
     change = _Change(journal, transaction, reason)
     for entity in entities:
-        change.enter(entity.item_type, entity.item_id, state)
+        change.enter(entity.item_type, entity.item_id, state, fields=fields or {})
     change.cascade()
     return change.touched
 
@@ -290,7 +299,9 @@ class _Change:
         self._waiting: list[tuple[MemoryType, str, dict[str, JSONValue], bool]] = []
         self.touched: list[tuple[str, str]] = []
 
-    def enter(self, item_type: str, item_id: str, state: str, *, is_replaced: bool = False) -> None:
+    def enter(
+        self, item_type: str, item_id: str, state: str, *, is_replaced: bool = False, fields: Mapping[str, JSONValue] | None = None
+    ) -> None:  # fmt: skip
         """Bring an entity into ``state``; with ``is_replaced`` into the state that its type has for what was replaced,
         where it has one.
         """
@@ -325,15 +336,15 @@ class _Change:
             )
         if len(self.touched) >= CASCADES_MAX:
             raise UsageError(f"over {CASCADES_MAX:,} entities would change with it", safe="Nothing was written.")
-        value = {**entity.value, "state": state}
+        value = {**entity.value, **(fields or {}), "state": state}
         if (
             said_so is not None and before != state
         ):  # keeps the reason of the clone that said this, not of the other one
             value = with_group_of_state(row, value, said_so) | {"state": state}
-        fields = row.fields
-        if "updated" in fields and not is_replaced:  # a replaced entity keeps its time: its successor has the new one
+        names = row.fields
+        if "updated" in names and not is_replaced:  # a replaced entity keeps its time: its successor has the new one
             value["updated"] = _time(self._journal)
-        if "reason" in fields and (self._reason or ("reason" in value and not is_again)):
+        if "reason" in names and (self._reason or ("reason" in value and not is_again)):
             value["reason"] = self._reason
         why = f": {self._reason}" if self._reason else ""
         self._transaction.put(item_type, item_id, value, action="transition", expect=entity.version,
