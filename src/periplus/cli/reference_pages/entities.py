@@ -71,6 +71,7 @@ FIELDS: Final[dict[str, str]] = {
     "findings": "what a review found: severity, path, line, text",
     "first_seq": "its first record",
     "format": "the format that it was imported from",
+    "granted": "further attempts that a person allowed",
     "holder": "who holds it, by name",
     "holder_id": "the id of the writer who holds it",
     "host": "the machine",

@@ -435,7 +435,7 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Assignment(Common, frozen=True, omit_defaults=True, kw_only=True):
-    """One step for one agent. ``run`` is the id of the present job, the last of ``runs``; ``tip`` is the commit that was
+    """One step for one agent. ``granted`` are attempts that a person allowed beside the retries of the limits. ``run`` is the id of the present job, the last of ``runs``; ``tip`` is the commit that was
     submitted, ``verified`` the one that the oracle passed, ``merged`` the commit of the target branch that has it.
     ``worktree`` is the name of its folder. Tokens, ``cost`` (millionths of a dollar) and ``wall_ms`` are sums over ``runs``.
     """
@@ -456,6 +456,7 @@ class Assignment(Common, frozen=True, omit_defaults=True, kw_only=True):
     verified: str = ""
     merged: str = ""
     attempt: int = 0
+    granted: int = 0
     run: str = ""
     runs: tuple[Attempt, ...] = ()
     returns: tuple[Return, ...] = ()
