@@ -11,7 +11,19 @@ programs that the user chose.
 
 from __future__ import annotations
 
-__all__ = ["BYTES_MAX", "SECONDS_MAX", "Answer", "Git", "find_git"]
+__all__ = [
+    "BYTES_MAX",
+    "FILTERS_MAX",
+    "FILTER_OFF",
+    "SAFE_SETTINGS",
+    "SECONDS_MAX",
+    "Answer",
+    "Git",
+    "error_of",
+    "find_git",
+    "git_environment",
+    "settings_bytes",
+]
 
 import os
 import select
@@ -30,7 +42,7 @@ _SETTINGS_BYTES_MAX: Final = 1 << 20
 _STDERR_BYTES_MAX: Final = 16_384
 _READ_BYTES: Final = 1 << 18
 _KEPT: Final = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM"})
-_SETTINGS: Final = (
+SAFE_SETTINGS: Final = (
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
     "core.pager=cat",
@@ -41,7 +53,7 @@ _SETTINGS: Final = (
     "sparse.expectFilesOutsideOfPatterns=true",  # so that the marks of files are those in the index, whatever is on the disk
 )
 _NONE_FOUND: Final = "git failed with exit code 1"
-_NO_FILTER: Final = (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
+FILTER_OFF: Final = (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
 _ALWAYS_OFF: Final = "filter.lfs"
 _FILTER_NAMES: Final = ("config", "--null", "--name-only", "--get-regexp", r"^filter\.")
 _WORDS_OF_FILTERS: Final = (b"filter", b"include")
@@ -65,9 +77,9 @@ class Git:
         self, program: str, environment: Mapping[str, str], top: str, folder: str, common: str, until: float | None = None
     ) -> None:  # fmt: skip
         self._program = program
-        self._environment = _git_environment(environment, top)
+        self._environment = git_environment(environment, top)
         self._set_filters_off([_ALWAYS_OFF])
-        self._settings = _settings_bytes(common, folder)
+        self._settings = settings_bytes(common, folder)
         self._is_checked = False
         self._deadline = until
 
@@ -108,13 +120,13 @@ class Git:
 
     def _set_filters_off(self, keys: Iterable[str]) -> None:
         # By the environment: an option's name ends at its first "=", and a filter's name may contain one.
-        pairs = [(f"{key}.{part}", value) for key in keys for part, value in _NO_FILTER]
+        pairs = [(f"{key}.{part}", value) for key in keys for part, value in FILTER_OFF]
         self._environment["GIT_CONFIG_COUNT"] = str(len(pairs))
         for at, (key, value) in enumerate(pairs):
             self._environment |= {f"GIT_CONFIG_KEY_{at}": key, f"GIT_CONFIG_VALUE_{at}": value}
 
     def _line(self, folder: str, command: Sequence[str]) -> list[str]:
-        settings = [word for setting in _SETTINGS for word in ("-c", setting)]
+        settings = [word for setting in SAFE_SETTINGS for word in ("-c", setting)]
         return [self._program, "--no-pager", "-C", folder, *settings, *command]
 
 
@@ -133,7 +145,8 @@ def _safe_path(environment: Mapping[str, str]) -> list[str]:
     return [folder for folder in folders if os.path.isabs(folder)]
 
 
-def _git_environment(environment: Mapping[str, str], top: str) -> dict[str, str]:
+def git_environment(environment: Mapping[str, str], top: str) -> dict[str, str]:
+    """Return the environment in which git works in the worktree ``top``, and nowhere else."""
     # Within a hook of git, variables would lead git to the hook's repository. GIT_WORK_TREE overrides the repository's
     # setting, which may name any folder; the ceiling keeps git from another repository further up, where this one is
     # damaged. GIT_DIR would do the same, but git checks the owner of a repository only where it found it itself.
@@ -151,7 +164,7 @@ def _git_environment(environment: Mapping[str, str], top: str) -> dict[str, str]
     }
 
 
-def _settings_bytes(common: str, folder: str) -> bytes:
+def settings_bytes(common: str, folder: str) -> bytes:
     """Return the repository's own settings, or a text that names filters where they are too long to be searched."""
     found = []
     for path in (os.path.join(common, "config"), os.path.join(folder, "config.worktree")):
@@ -249,7 +262,7 @@ class _Child:
     def answer(self) -> Answer:
         self.end()
         if not self.problem and self._status:
-            self.problem = _reason(self.said.decode("utf-8", "replace"), self._status)
+            self.problem = error_of(self.said.decode("utf-8", "replace"), self._status)
         return Answer(bytes(self.out), self.problem, bytes(self.said))
 
 
@@ -275,8 +288,8 @@ def _read(children: Sequence[_Child], until: float) -> None:
             poll.unregister(fd)
 
 
-def _reason(said: str, status: int) -> str:
-    """Return the first error that git told."""
+def error_of(said: str, status: int) -> str:
+    """Return the first error that git told in ``said``, or how it ended."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith(("fatal:", "error:"))]
     if "dubious ownership" in said:
