@@ -7,14 +7,24 @@ are the user's alone: a project never decides where a key is sent. An unknown se
 
 from __future__ import annotations
 
-__all__ = ["PROJECT_FILE", "SETTINGS", "USER_FILE", "Setting", "Settings", "load_settings", "read_table"]
+__all__ = [
+    "PROJECT_FILE",
+    "SETTINGS",
+    "USER_FILE",
+    "AgentRow",
+    "Setting",
+    "Settings",
+    "load_settings",
+    "read_table",
+]
 
 import os
+import re
 import shlex
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from periplus.agent.mcpclient.server_config import user_servers, variables_lent
 from periplus.agent.mcpclient.server_entry import ServerRow
@@ -30,6 +40,14 @@ if TYPE_CHECKING:
 PROJECT_FILE: Final = "periplus.toml"
 FILE_BYTES_MAX: Final = 256 * 1024
 _RULES_MAX: Final = 500
+_AGENTS_MAX: Final = 32
+_AGENT_FIELDS: Final = ("command", "prompt", "environment", "resume", "transcript")
+_AGENT_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_PLACE: Final = re.compile(r"\{([a-z_]{1,40})\}")
+_PLACES: Final = ("prompt_file", "worktree", "run_folder", "session", "model", "run")
+_TRANSCRIPT_PLACES: Final = ("home", "session", "worktree")
+_WORDS_MAX: Final = 100
 
 
 class Setting(NamedTuple):
@@ -47,6 +65,19 @@ class Setting(NamedTuple):
     def variable(self) -> str:
         """The environment variable of this setting."""
         return f"PERIPLUS_{self.name.upper()}"
+
+
+class AgentRow(NamedTuple):
+    """An agent of the user's own for `periplus dispatch`: ``command`` starts it, ``resume`` goes on with a session, ``transcript`` is the
+    pattern of its files; all may contain places such as ``{session}``. ``environment`` are the variables that it is given.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    prompt: Literal["stdin", "file"] = "stdin"
+    environment: tuple[str, ...] = ()
+    resume: tuple[str, ...] = ()
+    transcript: str = ""
 
 
 SETTINGS: Final[tuple[Setting, ...]] = (
@@ -82,6 +113,7 @@ class Settings:
     servers: tuple[ServerRow, ...] = ()
     """The user's own MCP servers with values as written in the file."""
     server_variables: tuple[str, ...] = ()
+    agents: tuple[AgentRow, ...] = ()
 
     def text(self, name: str) -> str:
         return str(self.values[name])
@@ -116,6 +148,7 @@ def load_settings(
     table = read_table(path, private=True)
     servers: tuple[ServerRow, ...] = ()
     server_variables: tuple[str, ...] = ()
+    agents: tuple[AgentRow, ...] = ()
     for name, value in table.items():
         if name == "providers":
             providers |= _providers(value, path)
@@ -125,6 +158,8 @@ def load_settings(
             servers = user_servers(value, path)
         elif name == "server_variables":
             server_variables = variables_lent(value, path)
+        elif name == "agents":
+            agents = _agents(value, path)
         else:
             values[name], sources[name] = _checked(name, value, path), path
     if trusted:
@@ -142,7 +177,7 @@ def load_settings(
             checked = _checked(name, value, f"--{name.replace('_', '-')}")
             values[name] = (*values["rules"], *checked) if name == "rules" else checked
             sources[name] = "flag"
-    return Settings(values, sources, providers, trusted, search, servers, server_variables)
+    return Settings(values, sources, providers, trusted, search, servers, server_variables, agents)
 
 
 def read_table(path: str, *, private: bool = False) -> dict[str, Any]:
@@ -177,6 +212,11 @@ def read_table(path: str, *, private: bool = False) -> dict[str, Any]:
 
 def _checked(name: str, value: Any, where: str, *, of_project: bool = False) -> Any:
     setting = _BY_NAME.get(name)
+    if name == "agents" and of_project:
+        raise RefusedError(
+            f"{where}: a project cannot define agents, because each is a command that runs as you", safe="Nothing was run.",
+            mend=f"Remove [agents] there; if you want such an agent, add it to your own {USER_FILE}.",
+        )  # fmt: skip
     if setting is None:
         raise UsageError(f"{where}: there is no setting {name!r}", safe="Nothing was run.", mend=_meant(name))
     if of_project and not setting.of_project:
@@ -260,8 +300,83 @@ def _search(value: Any, where: str) -> SearchService:
                          mend=f"It has {', '.join(SearchService.__struct_fields__)}.") from error  # fmt: skip
 
 
+def _agents(value: Any, where: str) -> tuple[AgentRow, ...]:
+    if not isinstance(value, dict) or len(value) > _AGENTS_MAX:
+        raise UsageError(f"{where}: agents is a table of up to {_AGENTS_MAX} tables", safe="Nothing was run.")
+    return tuple(_agent(name, one, f"{where}: agents.{name:.60}") for name, one in value.items())
+
+
+def _agent(name: str, value: Any, where: str) -> AgentRow:
+    def refuse(wrong: str, mend: str = "") -> UsageError:
+        return UsageError(f"{where}: {wrong}", safe="Nothing was run.", mend=mend)
+
+    if not _AGENT_NAME.fullmatch(name):
+        raise refuse("a name has small letters, digits and hyphens, at most 40")
+    if not isinstance(value, dict):
+        raise refuse("an agent is a table", 'For example: command = ["prog", "--file", "{prompt_file}"]')
+    for given in value:
+        if given not in _AGENT_FIELDS:
+            raise refuse(f"there is no {given!r:.80}", f"It has {', '.join(_AGENT_FIELDS)}.")
+    lists = {}
+    for key in ("command", "resume", "environment"):
+        words = value.get(key, [])
+        if not isinstance(words, list) or len(words) > _WORDS_MAX or not all(isinstance(one, str) for one in words):
+            raise refuse(f"{key} is a list of up to {_WORDS_MAX} texts")
+        if any("\0" in word for word in words):
+            raise refuse(f"{key} contains a zero byte")
+        lists[key] = tuple(words)
+    for variable in lists["environment"]:
+        if not _VARIABLE.fullmatch(variable):
+            raise refuse(f"{variable!r:.80} is not the name of a variable")
+    prompt = value.get("prompt", "stdin")
+    if prompt not in ("stdin", "file"):
+        raise refuse(f"prompt is stdin or file, not {prompt!r:.80}")
+    transcript = value.get("transcript", "")
+    if not isinstance(transcript, str):
+        raise refuse("transcript is a text", 'For example: transcript = "{home}/.prog/{session}.jsonl"')
+    row = AgentRow(name, lists["command"], prompt, lists["environment"], lists["resume"], transcript)
+    wrong, mend = _wrong_words(row)
+    if wrong:
+        raise refuse(wrong, mend)
+    return row
+
+
+def _wrong_words(row: AgentRow) -> tuple[str, str]:
+    """Return what is wrong with the command lines of an agent, and what to do; empty for nothing."""
+    if not row.command:
+        return "the command is missing", 'For example: command = ["prog", "--file", "{prompt_file}"]'
+    for kind, words in (("command", row.command), ("resume", row.resume)):
+        if not words:
+            continue
+        if not words[0] or (os.sep in words[0] and not os.path.isabs(words[0])):
+            return (
+                f"{kind} starts {words[0]!r:.80}, which depends on the folder",
+                "Give a name on the PATH, or an absolute path.",
+            )
+        places = {place for word in words[1:] for place in _PLACE.findall(word)}
+        if "prompt" in places:
+            return (
+                f"{kind} would show the prompt to every process of this machine",
+                'Use {prompt_file}, or prompt = "stdin".',
+            )
+        if places - set(_PLACES):
+            return f"{kind} has an unknown {{{min(places - set(_PLACES))}}}", f"Known are: {', '.join(_PLACES)}."
+        if row.prompt == "file" and "prompt_file" not in places:
+            return f"{kind} does not name {{prompt_file}}", 'Name it, or leave prompt = "file" out.'
+    if row.resume and row.resume[0] != row.command[0]:
+        return "resume starts another program than command", "Start the same program in both."
+    unknown = set(_PLACE.findall(row.transcript)) - set(_TRANSCRIPT_PLACES)
+    return (
+        (f"transcript has an unknown {{{min(unknown)}}}", f"Known are: {', '.join(_TRANSCRIPT_PLACES)}.")
+        if unknown
+        else ("", "")
+    )
+
+
 def _meant(name: str) -> str:
     import difflib
 
-    near = difflib.get_close_matches(name, [*_BY_NAME, "providers", "search", "server_variables", "servers"], n=1)
+    near = difflib.get_close_matches(
+        name, [*_BY_NAME, "agents", "providers", "search", "server_variables", "servers"], n=1
+    )
     return f"Did you mean {near[0]!r}?" if near else f"Known are: {', '.join(_BY_NAME)}."
