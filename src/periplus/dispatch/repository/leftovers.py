@@ -1,0 +1,244 @@
+"""Work that an agent left in its worktree: shown, committed for it, and cleaned of what the dispatch had placed.
+
+These calls are made when the agent's run has ended: lock files of a git that was killed with it are removed.
+"""
+
+from __future__ import annotations
+
+__all__ = ["commit_rest", "commit_tree", "uncommitted", "without_placed"]
+
+import os
+import stat
+from collections.abc import Sequence
+from typing import Final
+
+from periplus.base.errors import RefusedError, SecretFoundError, environment_failure
+from periplus.code.listing.repository import Repository as Layout
+from periplus.dispatch.repository.comparison import FILE_BYTES_MAX, new_secrets
+from periplus.dispatch.repository.git_process import Git, hidden_filters
+from periplus.dispatch.repository.hidden_files import (
+    TreeEntry,
+    excludes_settings,
+    hide,
+    placed_ids,
+    set_entries,
+    tree_entries,
+)
+from periplus.dispatch.repository.model import RESULT_FILE, Identity, Uncommitted, oid_of
+from periplus.dispatch.repository.refs import branch_at, compare_and_set, tip
+from periplus.dispatch.repository.worktrees import OwnWorktree
+
+_OPERATIONS: Final = {
+    "rebase-merge": "rebase",
+    "rebase-apply": "rebase",
+    "MERGE_HEAD": "merge",
+    "CHERRY_PICK_HEAD": "cherry-pick",
+    "REVERT_HEAD": "revert",
+    "BISECT_LOG": "bisect",
+}
+_UNMERGED: Final = frozenset({"DD", "AU", "UD", "UA", "DU", "AA", "UU"})
+_STATUS: Final = (
+    "status",
+    "--porcelain",
+    "-z",
+    "--untracked-files=all",
+    "--no-renames",
+    "--ignore-submodules=all",
+)
+_PATHS_AT_ONCE: Final = 500
+_REMOVE_PLACED: Final = "Remove files that Periplus placed in the worktree"
+
+
+def uncommitted(git: Git, at: Layout, placed: Sequence[str] = ()) -> Uncommitted:
+    """Return what no commit of the worktree has, less what was ``placed`` and the result file."""
+    out = git.out(at, *_STATUS, settings=excludes_settings(at))
+    left_out = {*placed, *placed_ids(at), RESULT_FILE}
+    changed, untracked, unmerged, nested = [], [], [], []
+    for row in os.fsdecode(out).split("\0"):
+        state, path = row[:2], row[3:]
+        if not path or path in left_out:
+            continue
+        if state in _UNMERGED:
+            unmerged.append(path)
+        elif state != "??":
+            changed.append(path)
+        elif path.endswith("/"):
+            nested.append(path)
+        else:
+            untracked.append(path)
+    running = [name for file, name in _OPERATIONS.items() if os.path.lexists(os.path.join(at.folder, file))]
+    return Uncommitted(tuple(changed), tuple(untracked), tuple(unmerged), tuple(nested), running[0] if running else "")
+
+
+def commit_rest(git: Git, worktree: OwnWorktree, message: str, author: Identity, placed: Sequence[str]) -> str | None:
+    """Commit what the agent left, on the branch of its worktree; return the commit, or None where nothing is left.
+
+    Files that were ``placed`` and repositories inside the worktree are left out. Raises SecretFoundError where a file has
+    a secret, and RefusedError where the worktree is not on its branch, an operation of git is not finished, or a file
+    has a filter that is not run.
+    """
+    at = worktree.at
+    _remove_locks(worktree)
+    head = _head_on_branch(git, worktree)
+    rest = uncommitted(git, at, placed)
+    if rest.operation or rest.unmerged:
+        raise RefusedError(
+            f"a {rest.operation or 'merge'} is not finished in {at.top}",
+            safe="Nothing was changed; the files are as the agent left them.",
+            mend="Finish or abort it there (git status says how), then try again.",
+        )
+    paths = [*rest.changed, *rest.untracked]
+    _refuse_secrets(git, at, head, paths)
+    _refuse_filters(git, at, paths)
+    placed_now = sorted({*placed, *placed_ids(at)})
+    if paths:
+        said = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        git.out(at, "update-index", "--add", "--remove", "--replace", "-z", "--stdin", said=said)
+    left_out = [*placed_now, RESULT_FILE]
+    set_entries(git, at, left_out, _entries(git, at, head, left_out))
+    hide(git, at, placed_now)
+    tree = git.out(at, "write-tree").decode().strip()
+    if tree == git.out(at, "rev-parse", "--verify", f"{head}^{{tree}}").decode().strip():
+        return None
+    return _commit(git, worktree, tree, head, message, author)
+
+
+def without_placed(git: Git, worktree: OwnWorktree, base: str, placed: Sequence[str], author: Identity) -> str:
+    """Return the tip of the worktree's branch, to which a commit was added where its commits have what was placed.
+
+    A file counts where it is as it was placed, and not as in ``base``; one that the agent changed further is its work.
+    """
+    at = worktree.at
+    _remove_locks(worktree)
+    head = _head_on_branch(git, worktree)
+    known = placed_ids(at)
+    paths = sorted({*placed, *known, RESULT_FILE})
+    before, after = _entries(git, at, oid_of(base), paths), _entries(git, at, head, paths)
+    wrong = [
+        path
+        for path in paths
+        if path in after
+        and before.get(path) != after[path]
+        and (path == RESULT_FILE or after[path].oid == known.get(path))
+    ]
+    if not wrong:
+        return head
+    index = os.path.join(at.folder, "periplus-index")
+    more = {"GIT_INDEX_FILE": index}
+    try:
+        git.out(at, "read-tree", head, more=more)
+        set_entries(git, at, wrong, before, more)
+        tree = git.out(at, "write-tree", more=more).decode().strip()
+    finally:
+        if os.path.lexists(index):
+            os.unlink(index)
+    commit = _commit(git, worktree, tree, head, _REMOVE_PLACED, author)
+    set_entries(git, at, wrong, before)
+    hide(git, at, wrong)
+    return commit
+
+
+def _commit(git: Git, worktree: OwnWorktree, tree: str, parent: str, message: str, author: Identity) -> str:
+    commit = commit_tree(git, worktree.at, tree, (parent,), message, author)
+    if not compare_and_set(git, worktree.at, f"refs/heads/{worktree.branch}", commit, parent):
+        raise RefusedError(
+            f"{worktree.branch} was moved meanwhile",
+            safe="Nothing was changed; the files are as the agent left them.",
+            mend="Try again.",
+        )
+    return commit
+
+
+def commit_tree(
+    git: Git, at: Layout, tree: str, parents: Sequence[str], message: str, author: Identity, at_s: int | None = None
+) -> str:
+    """Write a commit without a signature and return its id. The same arguments with ``at_s``, a time in seconds since
+    1970, give the same commit.
+    """
+    more = {f"GIT_{role}_{part}": text for role in ("AUTHOR", "COMMITTER") for part, text in zip(("NAME", "EMAIL"), author, strict=True)}  # fmt: skip
+    if at_s is not None:
+        more |= {"GIT_AUTHOR_DATE": f"@{at_s} +0000", "GIT_COMMITTER_DATE": f"@{at_s} +0000"}
+    words = [word for parent in parents for word in ("-p", oid_of(parent))]
+    said = message if message.endswith("\n") else message + "\n"
+    out = git.out(at, "commit-tree", "--no-gpg-sign", *words, "-F", "-", oid_of(tree), said=said.encode("utf-8", "replace"), more=more)  # fmt: skip
+    return oid_of(out.decode().strip())
+
+
+def _head_on_branch(git: Git, worktree: OwnWorktree) -> str:
+    """Return the commit that the worktree is at. Raises RefusedError where that is not the tip of its branch."""
+    present = branch_at(git, worktree.at)
+    head = tip(git, worktree.at, f"refs/heads/{worktree.branch}") if worktree.branch else ""
+    if head and present == worktree.branch:
+        return head
+    where = f"{present} is checked out" if present else "no branch is checked out"
+    raise RefusedError(
+        f"{where} in {worktree.at.top}, not {worktree.branch or 'a branch of Periplus'}",
+        safe="Nothing was changed; the files are as the agent left them.",
+        mend=f"Type in that folder: git switch {worktree.branch}",
+    )
+
+
+def _refuse_secrets(git: Git, at: Layout, head: str, paths: Sequence[str]) -> None:
+    for path in paths:
+        now = _contents(os.path.join(at.top, path))
+        kinds = new_secrets(b"", now)
+        if kinds:
+            old = git.run(at, "cat-file", "blob", f"{head}:{path}")
+            kinds = new_secrets(old.out if old.code == 0 else b"", now)
+        if kinds:
+            raise SecretFoundError(
+                f"{path} in {at.top} has a secret ({', '.join(kinds)})",
+                safe="Nothing was committed; the files are as the agent left them.",
+                mend="Remove the secret from that file, or have git ignore the file, then try again.",
+            )
+
+
+def _contents(path: str) -> bytes:
+    """Return what git would commit of ``path``, at most the first FILE_BYTES_MAX bytes; none where there is no file."""
+    try:
+        kind = os.lstat(path).st_mode
+        if stat.S_ISLNK(kind):
+            return os.fsencode(os.readlink(path))
+        if not stat.S_ISREG(kind):
+            return b""
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            return file.read(FILE_BYTES_MAX)
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
+    except OSError as error:
+        raise environment_failure(error, "read", path) from error
+
+
+def _refuse_filters(git: Git, at: Layout, paths: Sequence[str]) -> None:
+    """Refuse files with a filter of the repository's own: without it git would commit what the filter hides."""
+    off = set(hidden_filters(git.programs_off(at)))
+    if not off or not paths:
+        return
+    said = b"".join(os.fsencode(path) + b"\0" for path in paths)
+    fields = os.fsdecode(git.out(at, "check-attr", "-z", "--stdin", "filter", said=said)).split("\0")
+    for path, _, name in zip(fields[::3], fields[1::3], fields[2::3], strict=False):
+        if name in off:
+            raise RefusedError(
+                f"{path} in {at.top} is to pass the filter {name!r}, which only this repository's settings define",
+                safe="The filter was not run and nothing was committed.",
+                mend=f"Commit it there by hand, or define filter.{name} in your own settings (git config --global).",
+            )
+
+
+def _entries(git: Git, at: Layout, tree: str, paths: Sequence[str]) -> dict[str, TreeEntry]:
+    found: dict[str, TreeEntry] = {}
+    for begin in range(0, len(paths), _PATHS_AT_ONCE):
+        found |= tree_entries(git, at, tree, paths[begin : begin + _PATHS_AT_ONCE])
+    return found
+
+
+def _remove_locks(worktree: OwnWorktree) -> None:
+    """Remove lock files that a killed git of the agent left; without them the files say what is true."""
+    at, ref = worktree.at, os.path.join("refs", "heads", worktree.branch)
+    for path in (os.path.join(at.folder, "index.lock"), os.path.join(at.folder, "HEAD.lock"), os.path.join(at.common, f"{ref}.lock")):  # fmt: skip
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise environment_failure(error, "remove", path) from error
