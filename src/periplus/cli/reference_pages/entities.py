@@ -80,6 +80,7 @@ FIELDS: Final[dict[str, str]] = {
     "key": "the fingerprint of its key",
     "kind": "its kind: the role of an assignment, the row of a loop",
     "lanes": "how many agents work at once",
+    "lessons": "what the agent learned",
     "level": "its level",
     "limits": "its limits; see Limits",
     "lineage": "the lineage that its records are in",

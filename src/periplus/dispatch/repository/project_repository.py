@@ -51,6 +51,21 @@ class Repository:
         self._git = Git(program, environment)
         self._check()
 
+    @property
+    def common(self) -> str:
+        """The folder of git that all worktrees share."""
+        return self._at.common
+
+    def setting(self, name: str) -> str:
+        """Return a setting of git, such as ``user.email``; empty where there is none."""
+        done = self._git.run(self._at, "config", "--get", "--end-of-options", name)
+        return os.fsdecode(done.out).strip() if done.code == 0 else ""
+
+    def parent(self, commit: str) -> str:
+        """Return the first parent of a commit; empty where it has none."""
+        done = self._git.run(self._at, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^1")
+        return os.fsdecode(done.out).strip() if done.code == 0 else ""
+
     def branch(self) -> str:
         """Return the branch that is checked out at the top; empty where HEAD is detached."""
         return refs.branch_at(self._git, self._at)

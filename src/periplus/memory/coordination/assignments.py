@@ -93,9 +93,9 @@ def offer_step(journal: Journal, writer: Writer, offer: Offer) -> Entity:
     return _assignment(journal, item_id)
 
 
-def offer_again(journal: Journal, writer: Writer, assignment: Entity, offer: Offer, reason: str = "") -> Entity:
-    """Offer the step of an assignment that ended without result once more, perhaps to another agent. Raises as
-    ``offer_step``.
+def offer_again(journal: Journal, writer: Writer, assignment: Entity, offer: Offer) -> Entity:
+    """Offer the step of an assignment that ended without result once more, perhaps to another agent, which learns how the
+    attempt before it ended. Raises as ``offer_step``.
     """
 
     def write(transaction: Transaction) -> None:
@@ -105,11 +105,13 @@ def offer_again(journal: Journal, writer: Writer, assignment: Entity, offer: Off
             raise ConflictError(f"{assignment.item_id} changed meanwhile", safe="Nothing was written.")
         _, claim_id = _taken(journal, transaction, offer, now_ms)
         attempt = held.value.get("attempt", 0)
+        returns = held.value.get("returns")
+        ended: JSONValue = {"why": "attempt", "text": str(held.value.get("reason", "")), "at": format_ms(now_ms)}
         fields: dict[str, JSONValue] = {
-            "agent": offer.agent, "claim": claim_id, "base": offer.base, "branch": offer.branch, "worktree": offer.worktree,
+            "returns": [*(returns if isinstance(returns, list) else []), ended], "agent": offer.agent, "claim": claim_id, "base": offer.base, "branch": offer.branch, "worktree": offer.worktree,
             "attempt": (attempt if isinstance(attempt, int) else 0) + 1, "run": "",
         }  # fmt: skip
-        bring(journal, transaction, [held], "offered", reason, fields)
+        bring(journal, transaction, [held], "offered", fields=fields)
 
     journal.mutate(write, writer)
     return _assignment(journal, assignment.item_id)

@@ -418,9 +418,11 @@ class Attempt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Return(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A return of submitted work to its author, and the reason: ``why`` is the check that it did not pass."""
+    """A return of work to its author, and the reason: ``why`` is the check that it did not pass, ``answer`` where a person
+    answered its question, ``attempt`` where an earlier attempt ended without result.
+    """
 
-    why: Literal["oracle", "conflict", "review", "claim", "queue", "answer", "result"]
+    why: Literal["answer", "attempt", "claim", "conflict", "oracle", "queue", "result", "review"]
     text: str
     at: str = ""
 
@@ -463,6 +465,7 @@ class Assignment(Common, frozen=True, omit_defaults=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     verdict: str = ""
     summary: str = ""
+    lessons: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     tokens_in: int = 0
     cached: int = 0

@@ -1,0 +1,68 @@
+"""Signs of life of a job: output, processor time, files. A job is judged silent only where all of them are missing."""
+
+from __future__ import annotations
+
+__all__ = ["LifeSigns", "newest_change"]
+
+import os
+from typing import Final
+
+from periplus.dispatch.processes import Life
+
+_CPU_SHARE: Final = 0.02  # of a core since the last sign; timers of an idle program take less
+_FILES_MAX: Final = 200_000
+
+
+class LifeSigns:
+    """The last sign of one job, on a monotonic clock: a clock that is set changes nothing."""
+
+    def __init__(self, now_s: float) -> None:
+        self._at_s = now_s
+        self._output = -1
+        self._cpu_ms = 0
+        self._newest_ns = 0
+
+    def note(self, life: Life, now_s: float) -> None:
+        """Note what the job is seen to do."""
+        if life.output_bytes != self._output or life.cpu_ms - self._cpu_ms > 1_000 * _CPU_SHARE * max(
+            now_s - self._at_s, 1.0
+        ):
+            self._output, self._cpu_ms, self._at_s = life.output_bytes, life.cpu_ms, now_s
+
+    def is_silent(self, now_s: float, silence_s: float, folders: tuple[str, ...]) -> bool:
+        """Return True where the job gave no sign for ``silence_s``. Before that is said, ``folders`` are searched for a file
+        that changed since the last search.
+        """
+        if not silence_s or now_s - self._at_s < silence_s:
+            return False
+        newest_ns = max((newest_change(folder) for folder in folders), default=0)
+        if newest_ns > self._newest_ns:
+            self._newest_ns, self._at_s = newest_ns, now_s
+            return False
+        return True
+
+    def age_s(self, now_s: float) -> float:
+        """Return the seconds since the last sign."""
+        return now_s - self._at_s
+
+
+def newest_change(path: str) -> int:
+    """Return the newest time of change of a file, or of anything below a folder, in nanoseconds; links are not followed."""
+    try:
+        newest = os.lstat(path).st_mtime_ns
+    except OSError:
+        return 0
+    count = 0
+    waiting = [path] if os.path.isdir(path) else []
+    while waiting and count < _FILES_MAX:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    count += 1
+                    stat = entry.stat(follow_symlinks=False)
+                    newest = max(newest, stat.st_mtime_ns)
+                    if entry.is_dir(follow_symlinks=False) and entry.name != ".git":
+                        waiting.append(entry.path)
+        except OSError:
+            continue  # it was removed meanwhile, which is a change of the folder above
+    return newest

@@ -1,0 +1,126 @@
+"""What a run spends and leaves: its output as it comes, and its trail once it has ended."""
+
+from __future__ import annotations
+
+__all__ = ["RunTrail", "Usage"]
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from periplus.base.errors import PeriplusError
+from periplus.base.named_tuple import NamedTuple
+from periplus.dispatch.adapters import Reading, Sought, Spent
+from periplus.dispatch.supervision.texts import plain
+from periplus.project.trail_store.model_costs import trail_costs
+
+if TYPE_CHECKING:
+    from periplus.dispatch.adapters import Adapter
+    from periplus.dispatch.processes import RunFolder
+    from periplus.dispatch.supervision.workplace import Workplace
+    from periplus.memory.entities.schemas import Assignment, Attempt
+
+_READ_BYTES: Final = 1 << 20
+_PIECES_MAX: Final = 8  # at one look: a flood of output must not hold up the others
+_PROMPT_BYTES_MAX: Final = 1 << 20
+
+
+class RunTrail(NamedTuple):
+    """The trail of a run, and what the run spent by it."""
+
+    id: str
+    spent: Spent
+
+
+class Usage:
+    """Reads the output of one run. ``before`` are earlier runs of the same session."""
+
+    def __init__(self, adapter: Adapter | None, before: Sequence[Attempt]) -> None:
+        self._adapter = adapter
+        self.before = Spent()
+        for run in before:
+            self.before += Spent(run.tokens_in, run.cached, run.out, run.cost)
+        earlier = self.before._replace(tokens_in=self.before.tokens_in + self.before.cached)  # as agents count
+        self.reading = adapter.reading(earlier) if adapter is not None else Reading()
+        self._offset = 0
+
+    @property
+    def spent(self) -> Spent:
+        """What the output tells, with fresh and cached input tokens apart, as trails have them."""
+        spent = self.reading.spent
+        return spent._replace(tokens_in=max(0, spent.tokens_in - spent.cached))
+
+    @property
+    def session(self) -> str:
+        """The agent's own id of its session, as far as its output tells."""
+        return self.reading.session
+
+    @property
+    def last_words(self) -> str:
+        return self.reading.last_text or self.reading.last_line
+
+    def read(self, folder: RunFolder) -> None:
+        """Read what has been printed since the last time."""
+        for _ in range(_PIECES_MAX):
+            data = folder.read(self._offset, _READ_BYTES)
+            if not data:
+                return
+            self._offset += len(data)
+            self.reading.feed(data)
+
+    def close(self) -> None:
+        self.reading.close()
+
+    def folders(self, session: str, worktree: str, environment: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the files in which the agent keeps its session: they change while it works."""
+        if self._adapter is None:
+            return ()
+        return tuple(self._adapter.transcripts(Sought(self.session or session, worktree, environment)))
+
+    def trail(self, at: Workplace, value: Assignment, run: Attempt, worktree: str, code: int | None) -> RunTrail | None:
+        """Keep the trail of a run that has ended: imported from the agent's own record, or made of what is known of the run."""
+        assert self._adapter is not None
+        sought = Sought(self.session or run.session, worktree, at.options.environment)
+        try:
+            found = [one for path in self._adapter.transcripts(sought) for one in at.project.import_transcripts(path)]
+            trail_id = found[-1].entity.item_id if found else self._recorded(at, value, run, code)
+            costs = trail_costs(at.project, trail_id)
+        except PeriplusError as error:
+            at.remark(f"the trail of {run.id} was not kept: {error}")
+            return None
+        spent = Spent(*costs) - self.before if found else Spent(*costs)
+        return RunTrail(
+            trail_id, spent if spent.cost_millionths else spent._replace(cost_millionths=self.spent.cost_millionths)
+        )
+
+    def _recorded(self, at: Workplace, value: Assignment, run: Attempt, code: int | None) -> str:
+        """Record a trail of a run whose agent keeps none. One that was recorded before is found by its title."""
+        title = f"{' '.join(value.text.split())[:120]} ({run.id})"
+        for held in at.project.journal.entities("run"):
+            if held.value.get("title") == title and held.value.get("trail"):
+                return str(held.value["trail"])
+        with at.project.record(
+            agent=run.agent, title=title, model=at.order.model, pid=0, checkpoints=False
+        ) as recording:
+            recording.step("PROMPT", text=self._prompt(at, run))
+            if any(self.spent):
+                spent = self.spent
+                recording.step("MODEL_CALL", model=at.order.model or run.agent, tokens_in=spent.tokens_in, cached=spent.cached, out=spent.out,
+                               cost=spent.cost_millionths)  # fmt: skip
+            recording.step("SAY", text=plain(self.last_words or "nothing was said"))
+            recording.seal("success" if code == 0 else "partial")
+        sealed = at.project.journal.get("run", recording.id)
+        return str(sealed.value.get("trail", "")) if sealed is not None else ""
+
+    @staticmethod
+    def _prompt(at: Workplace, run: Attempt) -> str:
+        for name in ("prompt", "prompt.md"):
+            path = os.path.join(at.places.run(run.id), name)
+            try:
+                with open(path, "rb") as file:
+                    data = file.read(_PROMPT_BYTES_MAX)
+            except FileNotFoundError:
+                continue
+            if data:
+                return data.decode("utf-8", "replace")
+        return "(nothing was asked)"

@@ -1,0 +1,205 @@
+"""Everything that a supervisor works with, and the values of one dispatch as they are now."""
+
+from __future__ import annotations
+
+__all__ = ["Fields", "SupervisorOptions", "Workplace", "shape"]
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
+
+from periplus.base.clock import format_ms
+from periplus.base.encoding.canonical import JSONValue
+from periplus.base.errors import NotFoundError
+from periplus.base.ids import new_id
+from periplus.base.named_tuple import NamedTuple
+from periplus.dispatch.handover.work_prompt import RoleText
+from periplus.dispatch.places import Places
+from periplus.dispatch.processes import RunFolder
+from periplus.journal import Entity, Writer
+from periplus.memory.coordination.assignments import assignments_of, change_assignment
+from periplus.memory.coordination.dispatches import NewQuestion, change_dispatch
+from periplus.memory.entities.schemas import Assignment, Attempt, Dispatch
+
+if TYPE_CHECKING:
+    from periplus.agent.sandbox import Sandbox
+    from periplus.dispatch.adapters import Adapter
+    from periplus.dispatch.repository import Repository
+    from periplus.dispatch.roles.role_files import Role
+    from periplus.project import Project
+    from periplus.project.agent_hooks.connection import Connecting
+
+LESSON_CONFIDENCE: Final = 60
+NO_EMAIL: Final = "periplus@localhost"
+Fields: TypeAlias = Mapping[str, JSONValue]
+NAME_TAIL: Final = 8  # characters of a step's id in the name of who does it
+
+
+class SupervisorOptions(NamedTuple):
+    """``state`` and ``config`` are the user's folders of Periplus, ``command`` the words that start it. ``environment`` is the
+    person's: adapters say which of it an agent gets.
+    """
+
+    state: str
+    environment: Mapping[str, str]
+    home: str
+    config: str
+    command: tuple[str, ...]
+    adapters: Mapping[str, Adapter]
+    roles: Mapping[str, Role] = {}
+    is_mac: bool = False
+
+
+class Workplace:
+    """A dispatch with the store, git, folders and agents that it uses."""
+
+    def __init__(
+        self, project: Project, dispatch: str, options: SupervisorOptions, repository: Repository, sandbox: Sandbox,
+        told: Callable[[Entity], None],
+    ) -> None:  # fmt: skip
+        self.project, self.dispatch_id, self.options = project, dispatch, options
+        self.repository, self.sandbox, self.told = repository, sandbox, told
+        self.journal, self.writer = project.journal, project.writer
+        self.places = Places.of(options.state, project.root)
+        self.notes: list[str] = []
+
+    @property
+    def entity(self) -> Entity:
+        held = self.journal.get("dispatch", self.dispatch_id)
+        if held is None:
+            raise NotFoundError(f"there is no dispatch {self.dispatch_id}")
+        return held
+
+    @property
+    def order(self) -> Dispatch:
+        """The dispatch as it is now."""
+        return msgspec.convert(self.entity.value, Dispatch)
+
+    def assignments(self) -> list[Entity]:
+        return assignments_of(self.journal, self.dispatch_id)
+
+    def again(self, assignment: Entity) -> Entity:
+        """Return an assignment as it is now."""
+        held = self.journal.get("assignment", assignment.item_id)
+        assert held is not None
+        return held
+
+    def change(
+        self, assignment: Entity, fields: Fields | None = None, *, state: str = "", reason: str = "", question: NewQuestion | None = None
+    ) -> Entity:  # fmt: skip
+        """Write a change of an assignment in one batch, and tell of it."""
+        changed = change_assignment(
+            self.journal, self.writer, assignment, state=state, reason=reason, fields=fields, question=question
+        )
+        self.told(changed)
+        return changed
+
+    def worktree(self, assignment: Assignment) -> str:
+        return self.places.worktree(assignment.worktree)
+
+    def run_folder(self, run_id: str) -> RunFolder:
+        return RunFolder(self.places.run(run_id), self.journal.files)
+
+    def holder(self, step: str, agent: str) -> Writer:
+        """Return the writer under whose name an agent does a step; it holds the claim."""
+        return Writer.named(f"{agent}-{step[-NAME_TAIL:]}")
+
+    def begin_run(
+        self, assignment: Entity, purpose: str, agent: str, fields: Fields | None = None, *, state: str = "", session: str = ""
+    ) -> Entity:  # fmt: skip
+        """Write that a job begins. It is started after that, so that it is known to whoever goes on."""
+        value = shape(assignment)
+        run_id = new_id("job")
+        attempt: dict[str, JSONValue] = {
+            "id": run_id,
+            "agent": agent,
+            "purpose": purpose,
+            "started": self.now(),
+            "session": session,
+        }
+        runs: list[JSONValue] = [*_built(value.runs), {name: held for name, held in attempt.items() if held}]
+        return self.change(assignment, {**(fields or {}), "run": run_id, "runs": runs}, state=state)
+
+    def end_run(self, assignment: Entity, **fields: JSONValue) -> dict[str, JSONValue]:
+        """Return the fields of an assignment whose present job has ended with ``fields``, and the sums over all jobs."""
+        value = shape(assignment)
+        last = msgspec.structs.replace(value.runs[-1], ended=self.now(), **fields)
+        runs = (*value.runs[:-1], last)
+        sums: dict[str, JSONValue] = {
+            name: sum(getattr(run, name) for run in runs) for name in ("tokens_in", "cached", "out", "cost", "wall_ms")
+        }
+        return {"runs": _built(runs), **sums}
+
+    def now(self) -> str:
+        return format_ms(self.journal.clock.now_ms())
+
+    def linked(self) -> list[str]:
+        """Return the folders of the checkout that worktrees get as links: those that are there."""
+        return [name for name in self.order.links if os.path.lexists(os.path.join(self.project.folder, name))]
+
+    @property
+    def email(self) -> str:
+        """The address under which agents commit: that of the person's git."""
+        return self.repository.setting("user.email") or NO_EMAIL
+
+    def connecting(self, worktree: str) -> Connecting:
+        """Return what connects agents with the store in a worktree."""
+        from periplus.dispatch.adapters.environment import program_folders
+        from periplus.project.agent_hooks.connection import Machine
+
+        options = self.options
+        environment, home = options.environment, options.home
+        config = environment.get("XDG_CONFIG_HOME", "") or os.path.join(home, ".config")
+        codex = environment.get("CODEX_HOME", "") or os.path.join(home, ".codex")
+        machine = Machine(
+            home, config, codex, options.is_mac, program_folders(environment), options.command, environment
+        )
+        return self.project.connecting.here(machine, start=worktree)
+
+    def role(self, name: str) -> RoleText | None:
+        """Return the text of a role; None where there is no role of that name."""
+        role = self.options.roles.get(name)
+        return RoleText(role.name, role.text, role.is_advice) if role is not None else None
+
+    def remark(self, text: str) -> None:
+        """Note what a person should know of the whole dispatch."""
+        self.notes.append(text)
+
+    def stop(self, reason: str) -> None:
+        """End the dispatch: its assignments are cancelled, their work stays."""
+        change_dispatch(self.journal, self.writer, self.dispatch_id, state="stopped", reason=reason)
+
+    def keep_lessons(self, value: Assignment) -> None:
+        """Propose what an agent learned as memory: candidates for a person to accept."""
+        if not value.lessons:
+            return
+        from periplus.memory.reflection.proposal import Proposal, Seen
+        from periplus.memory.reflection.proposal_records import record_proposals
+
+        trail = next((run.trail for run in reversed(value.runs) if run.trail), "")
+        seen = (Seen(trail, 0),) if trail else ()
+        proposals = [
+            Proposal(
+                "handed in",
+                "lesson",
+                ("handed in", text),
+                text,
+                f"{value.agent} handed it in with {value.step}",
+                seen,
+                LESSON_CONFIDENCE,
+            )
+            for text in value.lessons
+        ]
+        record_proposals(self.journal, proposals, self.writer)
+
+
+def shape(assignment: Entity) -> Assignment:
+    """Return the payload of an assignment as its shape."""
+    return msgspec.convert(assignment.value, Assignment)
+
+
+def _built(runs: Sequence[Attempt]) -> list[JSONValue]:
+    built: list[JSONValue] = msgspec.to_builtins(list(runs))
+    return built
