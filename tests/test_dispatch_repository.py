@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
-from periplus.base.errors import EnvironmentFailure, RefusedError, SecretFoundError, UsageError
+from periplus.base.errors import EnvironmentFailure, NotFoundError, RefusedError, SecretFoundError, UsageError
 from periplus.dispatch.repository import RESULT_FILE, Conflict, FoundSecret, Merged, Repository
 
 AUTHOR = ("Claude (periplus)", "ada@example.org")
@@ -443,3 +444,348 @@ class TestMoves:
         assert repository.tip("main") == new
         git(top, "checkout", "-q", "--detach")
         assert "no branch is checked out" in repository.fast_forward(str(top), new)
+
+
+def program(folder, name="program"):
+    """A program that leaves a file behind when it is run, and that file."""
+    path, ran = folder / name, folder / f"{name} ran"
+    path.write_text(f"#!/bin/sh\necho ran >> '{ran}'\ncat\n")
+    path.chmod(0o755)
+    return path, ran
+
+
+class TestHostileAgents:
+    @pytest.mark.parametrize("how", ["folder", "link", "file", "link to the top", "itself", "lead elsewhere", "common"])
+    def test_a_worktree_made_to_look_like_another_is_refused(self, repository, top, worktree, tmp_path, how):
+        other = make(tmp_path / "other")
+        dot_git = worktree / ".git"
+        held = top / ".git" / "worktrees" / "s-1"
+        if how == "common":
+            (held / "commondir").write_text(f"{other}/.git\n")
+        elif how == "lead elsewhere":
+            git(top, "worktree", "add", "-q", "-b", "hers", str(tmp_path / "hers"))
+            dot_git.write_text((tmp_path / "hers" / ".git").read_text())
+        elif how == "itself":
+            shutil.rmtree(worktree)
+            worktree.symlink_to(top)
+        else:
+            dot_git.unlink()
+            if how == "folder":
+                shutil.copytree(other / ".git", dot_git)
+            elif how == "file":
+                dot_git.write_text(f"gitdir: {other}/.git\n")
+            else:
+                dot_git.symlink_to((other if how == "link" else top) / ".git")
+        (worktree / "new").write_text("x\n")
+        before = git(top, "rev-parse", "main", BRANCH), git(other, "rev-parse", "HEAD")
+        calls = [
+            lambda: repository.commit_rest(str(worktree), "Work", AUTHOR, []),
+            lambda: repository.without_placed(str(worktree), before[0][:40], [], AUTHOR),
+            lambda: repository.describe(str(worktree)),
+            lambda: repository.hide(str(worktree), ["a.txt"]),
+            lambda: repository.exclude_file(str(worktree), []),
+            lambda: repository.remove_worktree(str(worktree), keep_branch=False),
+        ]
+        for call in calls:
+            with pytest.raises(RefusedError, match="is not the worktree that was made there") as refused:
+                call()
+            assert "Commits on its branch are in the repository" in refused.value.safe
+        with pytest.raises(RefusedError):
+            repository.add_worktree(str(worktree), BRANCH, repository.tip("main"))
+        assert (git(top, "rev-parse", "main", BRANCH), git(other, "rev-parse", "HEAD")) == before
+        assert (other / "a.txt").exists()
+        assert (top / "a.txt").exists()
+
+    def test_a_dot_git_that_changes_between_the_look_and_the_call_changes_nothing(self, repository, worktree, tmp_path):
+        """Git is given its folders by name."""
+        from periplus.dispatch.repository import leftovers, worktrees
+
+        other = make(tmp_path / "other")
+        known = worktrees.worktree_at(repository._at, str(worktree))
+        (worktree / ".git").write_text(f"gitdir: {other}/.git\n")
+        (worktree / "new").write_text("x\n")
+        before = git(other, "rev-parse", "HEAD")
+        tip = leftovers.commit_rest(repository._git, known, "Work", AUTHOR, [])
+        assert repository.tip(BRANCH) == tip
+        assert git(other, "rev-parse", "HEAD") == before
+        assert git(other, "status", "--porcelain") == ""
+
+    def test_removal_by_force_of_one_that_was_changed(self, repository, top, worktree, tmp_path):
+        other = make(tmp_path / "other")
+        (worktree / ".git").unlink()
+        (worktree / ".git").symlink_to(other / ".git")
+        repository.remove_worktree(str(worktree), keep_branch=True, force=True)
+        assert not worktree.exists()
+        assert git(other, "status", "--porcelain") == ""
+        assert BRANCH in repository.branches("periplus/")
+
+    @pytest.mark.parametrize("how", ["setting", "include"])
+    def test_no_program_of_the_repository_is_run(self, repository, top, worktree, tmp_path, how):
+        base = repository.tip("main")
+        path, ran = program(tmp_path)
+        for name in (
+            "post-checkout",
+            "pre-commit",
+            "post-commit",
+            "reference-transaction",
+            "post-merge",
+            "post-index-change",
+        ):
+            shutil.copy(path, top / ".git" / "hooks" / name)
+        bad = tmp_path / "bad"
+        settings = {
+            "core.fsmonitor": path, "core.hooksPath": tmp_path, "core.pager": path, "core.editor": path,
+            "core.worktree": tmp_path, "core.alternateRefsCommand": path, "diff.external": path, "gpg.program": path,
+            "commit.gpgSign": "true", "log.showSignature": "true", "core.sshCommand": path, "alias.status": f"!{path}",
+            "filter.f.clean": path, "filter.f.smudge": path, "filter.f.process": path, "filter.f.required": "true",
+            "filter.a=b.clean": path, "diff.d.textconv": path, "diff.d.command": path, "merge.m.driver": f"{path} %A",
+            "trailer.x.cmd": path, "interactive.diffFilter": path, "credential.helper": path,
+        }  # fmt: skip
+        target = str(bad) if how == "include" else str(top / ".git" / "config")
+        for key, value in settings.items():
+            git(tmp_path, "config", "--file", target, key, str(value))
+        if how == "include":
+            git(tmp_path, "config", "--file", str(top / ".git" / "config"), "include.path", str(bad))
+        (top / ".git" / "info" / "attributes").write_text("* filter=f diff=d merge=m\nsrc/* filter=a=b\n")
+        (worktree / "a.txt").write_text("agent\n")
+        repository.describe(str(worktree))
+        with pytest.raises(RefusedError, match="is to pass the filter 'f'"):
+            repository.commit_rest(str(worktree), "Work", AUTHOR, [])
+        (top / ".git" / "info" / "attributes").write_text("* diff=d merge=m\n")
+        tip = repository.commit_rest(str(worktree), "Work", AUTHOR, [])
+        (top / ".git" / "info" / "attributes").write_text("* filter=f diff=d merge=m\n")
+        repository.changes(base, tip)
+        assert "+agent" in repository.diff(base, tip, 10_000)
+        side = git_commit_of(top, base, {"a.txt": "one\ntwo\nperson\n"})
+        conflict = repository.merge(side, tip, "Merge", AUTHOR, at_s=1)
+        assert conflict.paths == ("a.txt",)
+        other = git_commit_of(top, base, {"c.txt": "c\n", "d.txt": "d\n"})
+        merged = repository.merge(other, tip, "Merge", AUTHOR, at_s=1)
+        repository.add_worktree(f"{worktree}-2", "periplus/s-2", merged.commit)
+        assert Path(f"{worktree}-2", "d.txt").read_text() == "d\n"
+        assert repository.fast_forward(str(top), merged.commit, "main") == ""
+        assert (top / "a.txt").read_text() == "agent\n"
+        assert repository.move("made", tip, "")
+        repository.marks()
+        repository.remarks()
+        repository.remove_worktree(f"{worktree}-2", keep_branch=False)
+        assert not ran.exists()
+        subprocess.run(["git", "status"], cwd=worktree, env=AS_ADA, capture_output=True, timeout=60)
+        assert ran.exists(), "git itself runs them"
+
+    @pytest.mark.parametrize("has_process", [False, True])
+    def test_filters_of_the_user_are_run_whatever_the_repository_says(self, top, worktree, tmp_path, has_process):
+        users = tmp_path / "settings"
+        path, ran = program(tmp_path, "mine")
+        bad, bad_ran = program(tmp_path, "bad")
+        for part in ("clean", "smudge"):
+            git(tmp_path, "config", "--file", str(users), f"filter.f.{part}", f"'{path}'")
+        git(top, "config", "filter.f.clean", f"'{bad}'")
+        git(top, "config", "filter.f.required", "true")
+        if has_process:  # git has no way to take this one away and leave the others
+            git(top, "config", "filter.f.process", f"'{bad}'")
+        (top / ".git" / "info" / "attributes").write_text("*.txt filter=f\n")
+        repository = Repository(str(top), {**ENVIRONMENT, "GIT_CONFIG_GLOBAL": str(users)})
+        repository.add_worktree(f"{worktree}-2", "periplus/s-2", repository.tip("main"))
+        assert ran.exists() != has_process
+        ran.unlink(missing_ok=True)
+        Path(f"{worktree}-2", "a.txt").write_text("agent\n")
+        if has_process:
+            with pytest.raises(RefusedError, match="is to pass the filter 'f'"):
+                repository.commit_rest(f"{worktree}-2", "Work", AUTHOR, [])
+            assert repository.remarks() != []
+        else:
+            assert repository.commit_rest(f"{worktree}-2", "Work", AUTHOR, [])
+            assert ran.exists()
+            assert repository.remarks() == []
+        assert not bad_ran.exists()
+
+    def test_replaced_objects_and_grafts_change_no_result(self, repository, top, worktree):
+        base = repository.tip("main")
+        (worktree / "new").write_text("x\n")
+        tip = commit(worktree)
+        git(top, "replace", base, git_commit_of(top, "", {"evil": "x\n"}))
+        (top / ".git" / "info" / "grafts").write_text(f"{tip}\n")
+        assert repository.changes(base, tip).paths == ("new",)
+        assert repository.changes(base, tip).commits == 1
+        assert repository.merge(base, tip, "Merge", AUTHOR, at_s=1).commit != tip
+
+
+def git_commit_of(top, parent, files):
+    """A commit with other ``files``, made without a checkout."""
+    index = {"GIT_INDEX_FILE": str(top / ".git" / "index of a test")}
+    quiet = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]
+    git(top, *quiet, "read-tree", *([parent] if parent else ["--empty"]), GIT_WORK_TREE=str(top), **index)
+    for path, text in files.items():
+        oid = git(top, *quiet, "hash-object", "-w", "--stdin", said=text.encode(), GIT_WORK_TREE=str(top))
+        git(
+            top, *quiet, "update-index", "--add", "--cacheinfo", f"100644,{oid},{path}", GIT_WORK_TREE=str(top), **index
+        )
+    tree = git(top, *quiet, "write-tree", GIT_WORK_TREE=str(top), **index)
+    os.unlink(index["GIT_INDEX_FILE"])
+    return git(top, *quiet, "commit-tree", tree, *(["-p", parent] if parent else []), "-m", "x", GIT_WORK_TREE=str(top))
+
+
+class TestTampering:
+    def test_work_on_ones_own_branch_is_none(self, repository, top, worktree):
+        before = repository.marks()
+        (worktree / "new").write_text("x\n")
+        tip = commit(worktree)
+        repository.add_worktree(f"{worktree}-2", "periplus/s-2", tip)
+        assert repository.move("made", tip, "")
+        assert repository.tampered(before, {"refs/heads/made": tip}) == []
+        assert repository.tampered(before) == ["the branch made was added"]
+
+    @pytest.mark.parametrize(
+        ("act", "said"),
+        [
+            (lambda top, at: (top / ".git/hooks/pre-commit").write_text("x"), ["hooks/pre-commit in git's folder was added"]),
+            (lambda top, at: git(at, "config", "core.fsmonitor", "x"), ["the setting core.fsmonitor was added"]),
+            (lambda top, at: git(at, "config", "alias.st", "x"), ["the setting alias.st was added"]),
+            (lambda top, at: git(at, "config", "filter.x.clean", "x"), ["the setting filter.x.clean was added"]),
+            (lambda top, at: git(at, "config", "core.worktree", "/x"), ["the setting core.worktree was added"]),
+            (lambda top, at: git(at, "config", "core.bare", "true"), ["the setting core.bare was changed"]),
+            (lambda top, at: (top / ".git/info/attributes").write_text("x"), ["info/attributes in git's folder was added"]),
+            (lambda top, at: (top / ".git/info/exclude").write_text("*"), ["info/exclude in git's folder was changed"]),
+            (lambda top, at: (top / ".git/info/grafts").write_text("x"), ["info/grafts in git's folder was added"]),
+            (lambda top, at: (top / ".git/shallow").write_text(""), ["shallow in git's folder was added"]),
+            (lambda top, at: (top / ".git/objects/info/alternates").write_text("/x\n"), ["objects/info/alternates in git's folder was added"]),
+            (lambda top, at: git(at, "update-ref", "refs/heads/main", "HEAD~1"), ["the branch main was changed"]),
+            (lambda top, at: git(at, "tag", "v1"), ["the tag v1 was added"]),
+            (lambda top, at: git(at, "branch", "other"), ["the branch other was added"]),
+            (lambda top, at: git(top, "checkout", "-q", "--detach"), ["was switched from main to "]),
+            (lambda top, at: (top / ".git/config").write_text((top / ".git/config").read_text() + "# x\n"), ["config in git's folder was changed"]),
+            (lambda top, at: git(at, "replace", "HEAD", "HEAD~1"), ["a replacement of "]),
+        ],
+    )  # fmt: skip
+    def test_what_is_told(self, repository, top, worktree, act, said):
+        before = repository.marks()
+        act(top, worktree)
+        found = repository.tampered(before)
+        assert len(found) == 1
+        assert said[0] in found[0]
+
+    def test_an_included_file_counts(self, repository, top, worktree, tmp_path):
+        (tmp_path / "more").write_text("[core]\n\tx = 1\n")
+        git(top, "config", "include.path", str(tmp_path / "more"))
+        before = repository.marks()
+        (tmp_path / "more").write_text("[core]\n\tfsmonitor = x\n")
+        assert repository.tampered(before) == ["the setting core.fsmonitor was added", "the setting core.x was removed"]
+
+    def test_many_are_counted(self, repository, top):
+        before = repository.marks()
+        head = git(top, "rev-parse", "HEAD")
+        rows = "".join(f"create refs/tags/v{number} {head}\n" for number in range(80))
+        git(top, "update-ref", "--stdin", said=rows.encode())
+        assert repository.tampered(before)[-1] == "and 30 more"
+
+
+class TestRepositories:
+    @pytest.mark.parametrize("kind", ["nothing", "bare", "bare setting", "empty", "inside", "relative", "no git"])
+    def test_those_that_are_refused(self, pattern, tmp_path, kind):
+        top, environment = tmp_path / "top", ENVIRONMENT
+        top.mkdir()
+        if kind == "bare":
+            git(top, "init", "-q", "--bare")
+        elif kind == "empty":
+            git(top, "init", "-q")
+        elif kind == "bare setting":
+            git(top, "init", "-q")
+            commit(top)
+            git(top, "config", "core.bare", "true")
+        elif kind == "inside":
+            top = pattern / "src"
+        elif kind == "no git":
+            environment = {**ENVIRONMENT, "PATH": str(tmp_path)}
+        where = "top" if kind == "relative" else str(top)
+        said = {"empty": "no commit is checked out", "bare setting": "is a bare repository", "no git": "git is not installed",
+                "relative": "not an absolute path"}.get(kind, "is not the top of a git checkout")  # fmt: skip
+        with pytest.raises((UsageError, NotFoundError, EnvironmentFailure), match=said) as refused:
+            Repository(where, environment)
+        assert refused.value.safe == "Nothing was changed."
+
+    def test_an_old_git_is_refused(self, pattern, tmp_path):
+        (tmp_path / "git").write_text("#!/bin/sh\necho git version 2.30.2\n")
+        (tmp_path / "git").chmod(0o755)
+        with pytest.raises(EnvironmentFailure, match=r"git 2\.38 or later is needed .*, not git version 2\.30\.2"):
+            Repository(str(pattern), {**ENVIRONMENT, "PATH": str(tmp_path)})
+
+    @pytest.mark.parametrize(
+        "kind", ["plain", "dash", "sha256", "shallow", "detached", "named", "sparse", "linked", "eol"]
+    )
+    def test_a_step_from_worktree_to_target(self, pattern, tmp_path, kind):
+        top, target = tmp_path / ("-x" if kind == "dash" else "top"), "target"
+        if kind == "sha256":
+            make(top, how=("--object-format=sha256",))
+        elif kind == "shallow":
+            git(tmp_path, "clone", "-q", "--depth=1", f"file://{pattern}", str(top))
+        else:
+            shutil.copytree(pattern, top, symlinks=True)
+        if kind == "detached":
+            git(top, "checkout", "-q", "--detach")
+        elif kind == "sparse":
+            git(top, "status")  # the index has other time stamps than the copies
+            git(top, "sparse-checkout", "set", "other")
+            assert not (top / "src").exists()
+        elif kind == "linked":
+            git(top, "worktree", "add", "-q", "-b", "linked", str(tmp_path / "linked"))
+            top = tmp_path / "linked"
+        elif kind == "named":
+            target = "r\u00e9lease/2026/\u00fcber"
+        elif kind == "eol":
+            (top / ".gitattributes").write_text("* text=auto eol=crlf\n")
+            commit(top)
+        git(top, "branch", target)
+        before = raw_status(top)
+        repository = Repository(str(top), ENVIRONMENT)
+        base = repository.tip(target)
+        path = str(tmp_path / "state" / "-s-1")
+        repository.add_worktree(path, BRANCH, base)
+        Path(path, "src").mkdir(exist_ok=True)
+        Path(path, "src", "new.py").write_text("x = 1\n")
+        Path(path, "a.txt").write_text("changed\n")
+        tip = repository.commit_rest(path, "Work", AUTHOR, [])
+        assert repository.changes(base, tip).paths == ("a.txt", "src/new.py")
+        side = git_commit_of(top if kind != "linked" else tmp_path / "top", base, {"side": "x\n"})
+        merged = repository.merge(side, tip, "Merge", AUTHOR, at_s=1)
+        assert repository.move(target, merged.commit, base)
+        assert repository.tip(target) == merged.commit
+        assert git(top, "show", f"{merged.commit}:a.txt") == "changed"
+        repository.remove_worktree(path, keep_branch=False)
+        assert raw_status(top) == before
+        assert repository.branches("periplus/") == {}
+        git(top, "fsck", "--strict")
+
+    def test_submodules_are_said_and_left_as_they_are(self, pattern, tmp_path):
+        top = tmp_path / "top"
+        shutil.copytree(pattern, top)
+        git(top, "submodule", "--quiet", "add", str(pattern), "sub")
+        commit(top)
+        repository = Repository(str(top), ENVIRONMENT)
+        assert any(remark.startswith("Submodules are empty") for remark in repository.remarks())
+        path = str(tmp_path / "s-1")
+        repository.add_worktree(path, BRANCH, repository.tip("main"))
+        assert repository.describe(path).is_clean
+        git(Path(path), "submodule", "--quiet", "update", "--init")
+        Path(path, "sub", "a.txt").write_text("x\n")
+        Path(path, "new").write_text("x\n")
+        tip = repository.commit_rest(path, "Work", AUTHOR, [])
+        assert repository.changes(repository.tip("main"), tip).paths == ("new",)
+        inner = Repository(str(top / "sub"), ENVIRONMENT)
+        assert inner.branch() == "main"
+        repository.remove_worktree(path, keep_branch=True, force=True)
+        assert git(top, "status", "--porcelain") == ""
+
+    def test_remarks(self, pattern, tmp_path):
+        assert Repository(str(pattern), ENVIRONMENT).remarks() == []
+        top = tmp_path / "top"
+        git(tmp_path, "clone", "-q", "--depth=1", f"file://{pattern}", str(top))
+        (top / "src" / ".gitattributes").write_text("*.bin filter=lfs diff=lfs merge=lfs -text\n")
+        commit(top)
+        git(top, "config", "filter.crypt.clean", "x")
+        git(top, "config", "extensions.partialClone", "origin")
+        git(top, "sparse-checkout", "set", "src")
+        git(top, "checkout", "-q", "--detach")
+        said = " ".join(Repository(str(top), ENVIRONMENT).remarks())
+        words = ("detached", "shallow", "sparse", "partial", "are not run: crypt.", "Git LFS")
+        assert [word for word in words if word not in said] == []

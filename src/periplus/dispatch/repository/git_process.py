@@ -146,19 +146,21 @@ class Git:
         for scope, setting in zip(fields[::2], fields[1::2], strict=False):
             key, _, value = setting.partition("\n")
             if scope in _OWN_SCOPES:
-                own.add(key.rpartition(".")[0])
+                own.add(key)
             else:
                 users[key] = value
-        if len(own) > FILTERS_MAX:
+        names = {key.rpartition(".")[0] for key in own}
+        if len(names) > FILTERS_MAX:
             raise EnvironmentFailure(
                 f"the settings of git in {at.common} define over {FILTERS_MAX:,} filters", safe="Nothing was changed."
             )
+        # An empty ``process`` also keeps git from ``clean`` and ``smudge``: a filter that gets one is off.
+        off = {name for name in names if f"{name}.process" in own - users.keys() or not _has_program(name, users)}
+        own |= {f"{name}.{part}" for name in off for part in _parts(name)}
         values = {}
-        for name in sorted(own):
-            parts = ("driver",) if name.startswith("merge.") else tuple(dict(FILTER_OFF))
-            for part in parts:
-                values[f"{name}.{part}"] = users.get(f"{name}.{part}", _OFF[part])
-        off = {name for name in own if not any(key.rpartition(".")[0] == name for key in users)}
+        for key in sorted(own):
+            name, _, part = key.rpartition(".")
+            values[key] = _OFF[part] if name in off else users.get(key, dict(FILTER_OFF).get(part, ""))
         return values, frozenset(off)
 
     def _call(
@@ -194,6 +196,14 @@ class Git:
                 _end(process)
                 raise
         return Done(0 if is_cut else code, out, told.decode("utf-8", "replace"), is_cut)
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    return ("driver",) if name.startswith("merge.") else tuple(part for part, _ in FILTER_OFF)
+
+
+def _has_program(name: str, settings: Mapping[str, str]) -> bool:
+    return any(settings.get(f"{name}.{part}") for part in _parts(name) if part != "required")
 
 
 def failure(done: Done, command: str, where: str) -> EnvironmentFailure:

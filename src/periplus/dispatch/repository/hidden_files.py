@@ -12,6 +12,7 @@ __all__ = [
     "TreeEntry",
     "excludes_settings",
     "hide",
+    "index_entries",
     "inside",
     "placed_ids",
     "set_entries",
@@ -27,12 +28,13 @@ from periplus.base.errors import UsageError
 from periplus.base.files import Files, write_atomic
 from periplus.base.named_tuple import NamedTuple
 from periplus.code.listing.repository import Repository as Layout
-from periplus.dispatch.repository.git_process import Git, failure
+from periplus.dispatch.repository.git_process import Git
 from periplus.dispatch.repository.model import RESULT_FILE
 
 EXCLUDES: Final = "periplus-excludes"
 _PLACED: Final = "periplus-placed"
 _USER_BYTES_MAX: Final = 1 << 20
+_PATHS_AT_ONCE: Final = 500
 _SPECIAL: Final = "\\*?[]!# "
 
 
@@ -65,10 +67,24 @@ def excludes_settings(at: Layout) -> dict[str, str]:
 
 def hide(git: Git, at: Layout, placed: Sequence[str]) -> None:
     """Mark those of ``placed`` that are tracked, so that a change to them is none for git."""
-    names = {inside(path) for path in placed}
-    tracked = [path for path in _tracked(git, at) if path in names]
+    names = [inside(path) for path in placed]
+    tracked = list(index_entries(git, at, names))
     if tracked:
-        _update_index(git, at, ("--skip-worktree", "-z", "--stdin"), tracked)
+        said = b"".join(os.fsencode(path) + b"\0" for path in tracked)
+        git.out(at, "update-index", "--skip-worktree", "-z", "--stdin", said=said)
+
+
+def index_entries(git: Git, at: Layout, paths: Sequence[str]) -> dict[str, TreeEntry]:
+    """Return the entries of ``paths`` in the index; those that it has not are left out."""
+    found = {}
+    for begin in range(0, len(paths), _PATHS_AT_ONCE):
+        some = paths[begin : begin + _PATHS_AT_ONCE]
+        for row in os.fsdecode(git.out(at, "ls-files", "--stage", "-z", "--", *some)).split("\0"):
+            head, _, path = row.partition("\t")
+            if path in some:
+                mode, oid, _ = head.split(" ")
+                found[path] = TreeEntry(mode, oid)
+    return found
 
 
 def placed_ids(at: Layout) -> dict[str, str]:
@@ -84,11 +100,11 @@ def placed_ids(at: Layout) -> dict[str, str]:
 def tree_entries(git: Git, at: Layout, tree: str, paths: Sequence[str]) -> dict[str, TreeEntry]:
     """Return the entries of ``paths`` in a tree or commit; those that it has not are left out."""
     found = {}
-    if paths:
-        said = git.out(at, "ls-tree", "-z", "--full-tree", tree, "--", *paths)
-        for row in os.fsdecode(said).split("\0"):
+    for begin in range(0, len(paths), _PATHS_AT_ONCE):
+        some = paths[begin : begin + _PATHS_AT_ONCE]
+        for row in os.fsdecode(git.out(at, "ls-tree", "-z", "--full-tree", tree, "--", *some)).split("\0"):
             head, _, path = row.partition("\t")
-            if path in paths:
+            if path in some:
                 mode, _, oid = head.split(" ")
                 found[path] = TreeEntry(mode, oid)
     return found
@@ -127,16 +143,6 @@ def _ids_of_files(git: Git, at: Layout, placed: Sequence[str]) -> dict[str, str]
 def _is_plain(top: str, path: str) -> bool:
     place = os.path.join(top, path)
     return os.path.isfile(place) and not os.path.islink(place)
-
-
-def _tracked(git: Git, at: Layout) -> list[str]:
-    return [path for path in os.fsdecode(git.out(at, "ls-files", "-z")).split("\0") if path]
-
-
-def _update_index(git: Git, at: Layout, words: Sequence[str], paths: Sequence[str]) -> None:
-    done = git.run(at, "update-index", *words, said=b"".join(os.fsencode(path) + b"\0" for path in paths))
-    if done.code:
-        raise failure(done, "update-index", at.top)
 
 
 def _user_excludes(git: Git, at: Layout, environment: Mapping[str, str]) -> str:

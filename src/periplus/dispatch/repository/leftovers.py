@@ -17,9 +17,9 @@ from periplus.code.listing.repository import Repository as Layout
 from periplus.dispatch.repository.comparison import FILE_BYTES_MAX, new_secrets
 from periplus.dispatch.repository.git_process import Git, hidden_filters
 from periplus.dispatch.repository.hidden_files import (
-    TreeEntry,
     excludes_settings,
     hide,
+    index_entries,
     placed_ids,
     set_entries,
     tree_entries,
@@ -45,7 +45,6 @@ _STATUS: Final = (
     "--no-renames",
     "--ignore-submodules=all",
 )
-_PATHS_AT_ONCE: Final = 500
 _REMOVE_PLACED: Final = "Remove files that Periplus placed in the worktree"
 
 
@@ -94,9 +93,9 @@ def commit_rest(git: Git, worktree: OwnWorktree, message: str, author: Identity,
     if paths:
         said = b"".join(os.fsencode(path) + b"\0" for path in paths)
         git.out(at, "update-index", "--add", "--remove", "--replace", "-z", "--stdin", said=said)
-    left_out = [*placed_now, RESULT_FILE]
-    set_entries(git, at, left_out, _entries(git, at, head, left_out))
-    hide(git, at, placed_now)
+    is_staged = _take_back(git, at, head, placed_now)
+    if not paths and not is_staged:
+        return None
     tree = git.out(at, "write-tree").decode().strip()
     if tree == git.out(at, "rev-parse", "--verify", f"{head}^{{tree}}").decode().strip():
         return None
@@ -113,7 +112,7 @@ def without_placed(git: Git, worktree: OwnWorktree, base: str, placed: Sequence[
     head = _head_on_branch(git, worktree)
     known = placed_ids(at)
     paths = sorted({*placed, *known, RESULT_FILE})
-    before, after = _entries(git, at, oid_of(base), paths), _entries(git, at, head, paths)
+    before, after = tree_entries(git, at, oid_of(base), paths), tree_entries(git, at, head, paths)
     wrong = [
         path
         for path in paths
@@ -136,6 +135,16 @@ def without_placed(git: Git, worktree: OwnWorktree, base: str, placed: Sequence[
     set_entries(git, at, wrong, before)
     hide(git, at, wrong)
     return commit
+
+
+def _take_back(git: Git, at: Layout, head: str, placed: Sequence[str]) -> bool:
+    """Give what was placed, and the result file, the entries of ``head`` in the index; False where they have them."""
+    paths = [*placed, RESULT_FILE]
+    before, now = tree_entries(git, at, head, paths), index_entries(git, at, paths)
+    wrong = [path for path in paths if before.get(path) != now.get(path)]
+    set_entries(git, at, wrong, before)
+    hide(git, at, wrong)
+    return bool(wrong)
 
 
 def _commit(git: Git, worktree: OwnWorktree, tree: str, parent: str, message: str, author: Identity) -> str:
@@ -223,13 +232,6 @@ def _refuse_filters(git: Git, at: Layout, paths: Sequence[str]) -> None:
                 safe="The filter was not run and nothing was committed.",
                 mend=f"Commit it there by hand, or define filter.{name} in your own settings (git config --global).",
             )
-
-
-def _entries(git: Git, at: Layout, tree: str, paths: Sequence[str]) -> dict[str, TreeEntry]:
-    found: dict[str, TreeEntry] = {}
-    for begin in range(0, len(paths), _PATHS_AT_ONCE):
-        found |= tree_entries(git, at, tree, paths[begin : begin + _PATHS_AT_ONCE])
-    return found
 
 
 def _remove_locks(worktree: OwnWorktree) -> None:
