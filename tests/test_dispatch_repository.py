@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -173,6 +176,37 @@ class TestWorktrees:
         assert (worktree / "a.txt").exists()
         assert locked.read_text().strip() == f"Periplus works here on {BRANCH}"
 
+    @pytest.mark.slow
+    def test_killed_while_git_writes_the_files(self, top, path, tmp_path):
+        """Git runs on; who makes the worktree next waits for it, because it would remove the folder when it fails."""
+        gate, settings = tmp_path / "gate", tmp_path / "settings"
+        os.mkfifo(gate)
+        filter_path = tmp_path / "smudge"
+        filter_path.write_text(f"#!/bin/sh\n[ -p '{gate}' ] && cat '{gate}' > /dev/null\ncat\n")
+        filter_path.chmod(0o755)
+        git(tmp_path, "config", "--file", str(settings), "filter.f.smudge", f"'{filter_path}'")
+        (top / ".git" / "info" / "attributes").write_text("a.txt filter=f\n")
+        environment = {**ENVIRONMENT, "GIT_CONFIG_GLOBAL": str(settings)}
+        code = (
+            "import json, sys\nfrom periplus.dispatch.repository import Repository\n"
+            "top, path, branch, environment = sys.argv[1:]\n"
+            "Repository(top, json.loads(environment)).add_worktree(path, branch, 'HEAD')\n"
+        )
+        words = [sys.executable, "-c", code, str(top), str(path), BRANCH, json.dumps(environment)]
+        supervisor = subprocess.Popen(words)
+        with gate.open("wb"):  # opens when the filter reads
+            supervisor.kill()
+            supervisor.wait()
+            lock = os.open(f"{path}.lock", os.O_RDWR)
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.close(lock)
+            gate.unlink()
+        Repository(str(top), environment).add_worktree(str(path), BRANCH, "HEAD")
+        assert git(path, "status", "--porcelain") == ""
+        assert (path / "src" / "b.py").exists()
+        assert os.listdir(path.parent) == ["s-1"]
+
     def test_a_folder_of_somebody_else_is_refused(self, repository, path):
         path.mkdir(parents=True)
         (path / "precious").write_text("x")
@@ -186,6 +220,33 @@ class TestWorktrees:
     def test_other_branches_are_refused(self, repository, path, branch):
         with pytest.raises((UsageError, EnvironmentFailure)):
             repository.add_worktree(str(path), branch, repository.tip("main"))
+        assert not path.exists()
+
+    def test_one_that_was_unlocked_says_how_to_lock_it(self, repository, top, worktree):
+        git(top, "worktree", "unlock", str(worktree))
+        (worktree / "new").write_text("x\n")
+        with pytest.raises(RefusedError, match="not locked by Periplus") as refused:
+            repository.describe(str(worktree))
+        assert (
+            refused.value.mend == f"Type there: git worktree lock --reason 'Periplus works here on {BRANCH}' {worktree}"
+        )
+        git(worktree, "worktree", "lock", "--reason", f"Periplus works here on {BRANCH}", str(worktree))
+        assert repository.describe(str(worktree)).untracked == ("new",)
+
+    def test_what_stands_in_the_way_of_a_branch_is_told(self, repository, top, path):
+        base = repository.tip("main")
+        git(top, "branch", "periplus")
+        with pytest.raises(RefusedError, match="a branch periplus exists") as refused:
+            repository.add_worktree(str(path), BRANCH, base)
+        assert refused.value.mend == "Give it another name: git branch -m periplus NAME"
+        git(top, "branch", "-D", "periplus")
+        git(top, "switch", "-q", "-c", BRANCH)
+        with pytest.raises(RefusedError, match=f"{BRANCH} is checked out in") as refused:
+            repository.add_worktree(str(path), BRANCH, base)
+        with pytest.raises(RefusedError, match=f"{BRANCH} is checked out in"):
+            repository.drop_branch(BRANCH)
+        with pytest.raises(NotFoundError, match="there is no commit gone"):
+            repository.add_worktree(str(path), BRANCH, "gone")
         assert not path.exists()
 
     def test_gc_and_prune_leave_it(self, repository, top, worktree):
@@ -281,6 +342,29 @@ class TestLeftovers:
         assert repository.changes(repository.tip("main"), tip).paths == ("new",)
         assert (worktree / "c.txt").read_text() == "placed\n"
 
+    def test_patterns_name_the_placed_files_alone(self, top, worktree, tmp_path):
+        (tmp_path / "home" / ".config" / "git").mkdir(parents=True)
+        (tmp_path / "home" / ".config" / "git" / "ignore").write_text("*.log")
+        repository = Repository(str(top), {**ENVIRONMENT, "HOME": str(tmp_path / "home")})
+        placed = ["a*b", "#x", "!y", " z ", "[q]", "d/back\\slash", "-p"]
+        (worktree / "d").mkdir()
+        for name in (*placed, "aab", "q", "deep.log", "d/-p", RESULT_FILE):
+            (worktree / name).write_text("x")
+        excludes = repository.exclude_file(str(worktree), placed)
+        assert (
+            git(worktree, "-c", f"core.excludesFile={excludes}", "status", "--porcelain", "-uall")
+            == "?? aab\n?? d/-p\n?? q"
+        )
+        assert repository.describe(str(worktree)).untracked == ("aab", "d/-p", "q")
+        git(top, "config", "--file", str(tmp_path / "settings"), "core.excludesFile", "~/mine")
+        (tmp_path / "home" / "mine").write_text("q\n")
+        environment = {**ENVIRONMENT, "HOME": str(tmp_path / "home"), "GIT_CONFIG_GLOBAL": str(tmp_path / "settings")}
+        Repository(str(top), environment).exclude_file(str(worktree), placed)
+        assert repository.describe(str(worktree)).untracked == ("aab", "d/-p", "deep.log")
+        for wrong in ("../x", "/x", "a//b", "", "a\nb"):
+            with pytest.raises(UsageError, match="is not a path inside a worktree"):
+                repository.exclude_file(str(worktree), [wrong])
+
     def test_what_was_placed_and_committed_is_taken_back(self, repository, worktree):
         base = repository.tip("main")
         (worktree / "c.txt").write_text("placed\n")
@@ -331,6 +415,11 @@ class TestLeftovers:
         git(worktree, *how)
         (worktree / "new").write_text("x\n")
         with pytest.raises(RefusedError, match=r"in .*, not periplus/s-1"):
+            repository.commit_rest(str(worktree), "Work", AUTHOR, [])
+
+    def test_a_deleted_branch_is_told(self, repository, top, worktree):
+        git(top, "update-ref", "-d", f"refs/heads/{BRANCH}")
+        with pytest.raises(RefusedError, match="the branch periplus/s-1 was deleted"):
             repository.commit_rest(str(worktree), "Work", AUTHOR, [])
 
     def test_an_unfinished_merge_is_refused(self, repository, top, worktree):
@@ -385,6 +474,19 @@ class TestMerges:
         assert "+person" in conflict.ours
         assert "+agent" in conflict.theirs
         assert "new" not in conflict.theirs
+
+    def test_attributes_are_those_of_the_target(self, repository, top, worktree):
+        """Not those of the files that happen to be checked out."""
+        git(worktree, "checkout", "-q", "--detach")
+        (worktree / "src" / ".gitattributes").write_text("b.py merge=union\n")
+        base = commit(worktree)
+        sides = []
+        for text in ("one", "two"):
+            git(worktree, "checkout", "-q", base)
+            (worktree / "src" / "b.py").write_text(f"{text} = 1\n")
+            sides.append(commit(worktree))
+        merged = repository.merge(*sides, "Merge", AUTHOR, at_s=1)
+        assert git(top, "show", f"{merged.commit}:src/b.py") == "one = 1\ntwo = 1"
 
     def test_histories_apart_are_refused(self, repository, top):
         git(top, "checkout", "-q", "--orphan", "apart")
@@ -671,6 +773,13 @@ class TestTampering:
         before = repository.marks()
         (tmp_path / "more").write_text("[core]\n\tfsmonitor = x\n")
         assert repository.tampered(before) == ["the setting core.fsmonitor was added", "the setting core.x was removed"]
+
+    def test_settings_that_git_cannot_read_are_told(self, repository, top):
+        before = repository.marks()
+        (top / ".git" / "config").write_text("[core\nx")
+        found = repository.tampered(before)
+        assert found[0].startswith("git does not work there any more: git ")
+        assert found[1:] == ["config in git's folder was changed"]
 
     def test_many_are_counted(self, repository, top):
         before = repository.marks()

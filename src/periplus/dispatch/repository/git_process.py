@@ -22,7 +22,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import IO, Final
 
 from periplus.base.errors import EnvironmentFailure, environment_failure, room_advice
@@ -92,18 +92,19 @@ class Git:
         settings: Mapping[str, str] | None = None,
         bytes_max: int = BYTES_MAX,
         timeout_s: float = SECONDS_MAX,
+        kept_fds: Sequence[int] = (),
     ) -> Done:
         """Run git in the worktree ``at`` and return how it ended.
 
         ``said`` is its standard input, ``more`` is added to its environment, ``settings`` to its settings. Output beyond ``bytes_max`` is not waited
-        for. Raises EnvironmentFailure where git cannot be run, or takes longer than ``timeout_s``.
+        for. ``kept_fds`` stay open in git, so that a lock is held as long as it runs. Raises EnvironmentFailure where git cannot be run, or takes longer than ``timeout_s``.
         """
         until = time.monotonic() + timeout_s
         values = {**(settings or {}), **self._programs(at, until)[0]}
         more = {**(more or {}), "GIT_CONFIG_COUNT": str(len(values))}
         for number, (key, value) in enumerate(values.items()):
             more |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
-        return self._call(at, words, said, more, bytes_max, until)
+        return self._call(at, words, said, more, bytes_max, until, kept_fds=kept_fds)
 
     def out(
         self,
@@ -165,7 +166,7 @@ class Git:
 
     def _call(
         self, at: Layout, words: tuple[str, ...], said: bytes, more: Mapping[str, str], bytes_max: int, until: float,
-        *, is_told: bool = True,
+        *, is_told: bool = True, kept_fds: Sequence[int] = (),
     ) -> Done:  # fmt: skip
         settings = [word for setting in _SETTINGS for word in ("-c", setting)]
         environment = git_environment(self._environment, at.top)
@@ -176,7 +177,7 @@ class Git:
         try:
             process = subprocess.Popen(  # noqa: S603 - a list of arguments, no shell
                 [self._program, "--no-pager", *settings, *words],
-                cwd=at.top, env={**environment, **more}, start_new_session=True,
+                cwd=at.top, env={**environment, **more}, start_new_session=True, pass_fds=kept_fds,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             )  # fmt: skip
         except OSError as error:

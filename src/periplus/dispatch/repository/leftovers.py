@@ -45,6 +45,7 @@ _STATUS: Final = (
     "--no-renames",
     "--ignore-submodules=all",
 )
+LEFT_PATHS_MAX: Final = 50_000
 _REMOVE_PLACED: Final = "Remove files that Periplus placed in the worktree"
 
 
@@ -87,6 +88,12 @@ def commit_rest(git: Git, worktree: OwnWorktree, message: str, author: Identity,
             mend="Finish or abort it there (git status says how), then try again.",
         )
     paths = [*rest.changed, *rest.untracked]
+    if len(paths) > LEFT_PATHS_MAX:
+        raise RefusedError(
+            f"{len(paths):,} files are not committed in {at.top}, over {LEFT_PATHS_MAX:,}",
+            safe="Nothing was changed; the files are as the agent left them.",
+            mend="Have git ignore what is generated (.gitignore), then try again.",
+        )
     _refuse_secrets(git, at, head, paths)
     _refuse_filters(git, at, paths)
     placed_now = sorted({*placed, *placed_ids(at)})
@@ -179,6 +186,12 @@ def _head_on_branch(git: Git, worktree: OwnWorktree) -> str:
     head = tip(git, worktree.at, f"refs/heads/{worktree.branch}") if worktree.branch else ""
     if head and present == worktree.branch:
         return head
+    if worktree.branch and not head:
+        raise RefusedError(
+            f"the branch {worktree.branch} was deleted",
+            safe="Nothing was changed; the files are as the agent left them, and git log -g in that folder shows its commits.",
+            mend=f"Make it again at its last commit: git branch {worktree.branch} COMMIT",
+        )
     where = f"{present} is checked out" if present else "no branch is checked out"
     raise RefusedError(
         f"{where} in {worktree.at.top}, not {worktree.branch or 'a branch of Periplus'}",

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from periplus.base.errors import environment_failure
+from periplus.base.errors import EnvironmentFailure, environment_failure
 from periplus.base.filesystem.git_files import first_line
 from periplus.code.listing.repository import Repository as Layout
 from periplus.dispatch.repository.git_process import Git
@@ -42,7 +42,16 @@ def tampered(git: Git, at: Layout, before: Marks, moved: Mapping[str, str]) -> l
     """Return what changed since ``before``, in words; ``moved`` are the refs that the supervisor moved, with their
     present commits.
     """
-    now = marks_of(git, at)
+    try:
+        now = marks_of(git, at)
+    except EnvironmentFailure as error:
+        # Files that git cannot read are among what an agent may have changed: they are told with the reason.
+        now = Marks(dict(_files(at)), before.settings, {**before.refs, **moved}, before.head)
+        if dict(before.files) == now.files:
+            raise
+        unread = [f"git does not work there any more: {error}"]
+    else:
+        unread = []
     said = [
         f"{name} in git's folder was {how}" for name, how in _differences(before.files, now.files) if name != "config"
     ]
@@ -53,7 +62,7 @@ def tampered(git: Git, at: Layout, before: Marks, moved: Mapping[str, str]) -> l
     refs = [f"{_title(name)} was {how}" for name, how in _differences(expected, now.refs)]
     if before.head != now.head:
         refs.append(f"the checkout {at.top} was switched from {_shown(before.head)} to {_shown(now.head)}")
-    found = said + settings + refs
+    found = unread + said + settings + refs
     more = len(found) - _SHOWN_MAX
     return [*found[:_SHOWN_MAX], f"and {more:,} more"] if more > 0 else found
 

@@ -26,21 +26,37 @@ __all__ = [
     "worktree_at",
 ]
 
+import fcntl
 import os
+import shlex
 import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
 
-from periplus.base.errors import RefusedError, UsageError, environment_failure
+from periplus.base.errors import (
+    EnvironmentFailure,
+    LockTimeoutError,
+    PeriplusError,
+    RefusedError,
+    UsageError,
+    environment_failure,
+)
 from periplus.base.filesystem.git_files import first_line, pointed
 from periplus.base.named_tuple import NamedTuple
 from periplus.code.listing.repository import Repository as Layout
 from periplus.dispatch.repository.git_process import Git, failure
-from periplus.dispatch.repository.model import own_branch
-from periplus.dispatch.repository.refs import commit_named, tip
+from periplus.dispatch.repository.model import BRANCH_PREFIX, own_branch
+from periplus.dispatch.repository.refs import checkouts, commit_named, tip
 
-_LOCKED_FOR = "Periplus works here on "
-_UNFINISHED = "initializing"
-_DETACHED = "no branch"
-_ADD_SECONDS_MAX = 1_800.0  # the files of a large repository, through the user's filters
+_LOCKED_FOR: Final = "Periplus works here on "
+_UNFINISHED: Final = "initializing"
+_DETACHED: Final = "no branch"
+_UNLOCKED: Final = "it is not locked by Periplus"
+_LOCK_SUFFIX: Final = ".lock"
+_LOCK_POLL_S: Final = 0.02
+_ADD_SECONDS_MAX: Final = 1_800.0  # the files of a large repository, through the user's filters
 
 
 class OwnWorktree(NamedTuple):
@@ -54,13 +70,23 @@ def worktree_at(repository: Layout, path: str) -> OwnWorktree:
     """Return the worktree of ours in ``path``. Raises RefusedError where it is none, or was made to look like one."""
     why = doubt(repository, path)
     if why:
+        mend = "Look into the folder; remove it by hand where nothing in it is wanted."
+        if why == _UNLOCKED:
+            reason = shlex.quote(_LOCKED_FOR + (_own_head(path) or "BRANCH"))
+            mend = f"Type there: git worktree lock --reason {reason} {shlex.quote(path)}"
         raise RefusedError(
             f"{path} is not the worktree that was made there: {why}",
             safe="Nothing was changed. Commits on its branch are in the repository.",
-            mend="Look into the folder; remove it by hand where nothing in it is wanted.",
+            mend=mend,
         )
     folder = pointed(os.path.join(path, ".git"))
     return OwnWorktree(Layout(path, folder, repository.common), _branch_in(folder))
+
+
+def _own_head(path: str) -> str:
+    """Return the branch of ours that HEAD of the worktree names; empty where it names none."""
+    head = first_line(os.path.join(pointed(os.path.join(path, ".git")), "HEAD")).removeprefix("ref: refs/heads/")
+    return head if head.startswith(BRANCH_PREFIX) else ""
 
 
 def branch_of(repository: Layout, path: str) -> str:
@@ -98,7 +124,7 @@ def doubt(repository: Layout, path: str) -> str:
     if os.path.realpath(os.path.join(folder, common)) != os.path.realpath(repository.common):
         return "git's folder of it leads to another repository"
     reason = first_line(os.path.join(folder, "locked"))
-    return "" if reason.startswith(_LOCKED_FOR) else "it is not locked by Periplus"
+    return "" if reason.startswith(_LOCKED_FOR) else _UNLOCKED
 
 
 def add_worktree(git: Git, repository: Layout, path: str, branch: str, base: str) -> None:
@@ -108,8 +134,7 @@ def add_worktree(git: Git, repository: Layout, path: str, branch: str, base: str
     where its folder was deleted, it is made again, with what the branch has by now. Raises RefusedError where the folder
     is anything else.
     """
-    ref = own_branch(branch) if branch else ""
-    wanted = branch.removeprefix("refs/heads/")
+    wanted = own_branch(branch).removeprefix("refs/heads/") if branch else ""
     _restore_dot_git(repository, path)
     if not doubt(repository, path):
         present = worktree_at(repository, path)
@@ -119,6 +144,11 @@ def add_worktree(git: Git, repository: Layout, path: str, branch: str, base: str
                 safe="Nothing was changed.",
             )
         return
+    with _lock(path) as fd:
+        _make(git, repository, path, wanted, base, fd)
+
+
+def _make(git: Git, repository: Layout, path: str, branch: str, base: str, lock: int) -> None:
     _clear_unfinished(git, repository, path)
     if os.path.lexists(path) and not _is_empty_folder(path):
         raise RefusedError(
@@ -129,15 +159,89 @@ def add_worktree(git: Git, repository: Layout, path: str, branch: str, base: str
     commit = commit_named(git, repository, base)
     if not branch:
         how: tuple[str, ...] = ("--detach", "--", path, commit)
-    elif tip(git, repository, ref):
-        how = ("--", path, wanted)
+    elif tip(git, repository, f"refs/heads/{branch}"):
+        how = ("--", path, branch)
     else:
-        how = ("-b", wanted, "--no-track", "--", path, commit)
-    done = git.run(repository, "worktree", "add", "--quiet", *how, timeout_s=_ADD_SECONDS_MAX)
+        how = ("-b", branch, "--no-track", "--", path, commit)
+    words = ("worktree", "add", "--quiet", *how)
+    done = git.run(repository, *words, timeout_s=_ADD_SECONDS_MAX, kept_fds=(lock,))
     if done.code:
-        raise failure(done, "worktree add", repository.top)
-    reason = _LOCKED_FOR + (wanted or _DETACHED)
-    git.out(repository, "worktree", "lock", "--reason", reason, "--", path)
+        raise _no_worktree(git, repository, branch, failure(done, "worktree add", repository.top))
+    git.out(repository, "worktree", "lock", "--reason", _LOCKED_FOR + (branch or _DETACHED), "--", path)
+
+
+@contextmanager
+def _lock(path: str) -> Iterator[int]:
+    """Hold the lock of making ``path``. Git gets its descriptor: where this process is killed, the lock lasts until git
+    has ended, which removes the folder when it fails.
+    """
+    name = path + _LOCK_SUFFIX
+    until = time.monotonic() + _ADD_SECONDS_MAX
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        while True:
+            fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                _wait_for(fd, name, until)
+                if _is_file(fd, name):  # else its holder has removed it, and another may have the new one
+                    break
+            except BaseException:
+                os.close(fd)
+                raise
+            os.close(fd)
+    except OSError as error:
+        raise environment_failure(error, "lock", name) from error
+    try:
+        yield fd
+    finally:
+        # Removed while it is held: a program that a filter left running keeps the descriptor, but no lock that counts.
+        if os.path.lexists(name):
+            os.unlink(name)
+        os.close(fd)
+
+
+def _wait_for(fd: int, name: str, until: float) -> None:
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise LockTimeoutError(
+                    f"git still makes the worktree of {name}",
+                    safe="Nothing was changed.",
+                    mend="Wait for it, then try again.",
+                ) from None
+            time.sleep(_LOCK_POLL_S)
+        else:
+            return
+
+
+def _is_file(fd: int, name: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.lstat(name))
+    except FileNotFoundError:
+        return False
+
+
+def _no_worktree(git: Git, repository: Layout, branch: str, error: EnvironmentFailure) -> PeriplusError:
+    """Return the error for a worktree that git did not make, with what to type where the reason is known."""
+    if not branch:
+        return error
+    above = BRANCH_PREFIX.rstrip("/")
+    if tip(git, repository, f"refs/heads/{above}"):
+        return RefusedError(
+            f"a branch {above} exists, so that git can have none in {BRANCH_PREFIX}",
+            safe="Nothing was changed.",
+            mend=f"Give it another name: git branch -m {above} NAME",
+        )
+    folders = checkouts(git, repository, branch)
+    if folders:
+        return RefusedError(
+            f"{branch} is checked out in {folders[0]}",
+            safe="Nothing was changed.",
+            mend=f"Type there: git -C {shlex.quote(folders[0])} switch --detach",
+        )
+    return error
 
 
 def remove_worktree(git: Git, repository: Layout, path: str, *, force: bool = False) -> None:
@@ -244,7 +348,7 @@ def _is_unlocked(git: Git, repository: Layout, path: str, folder: str) -> bool:
     if os.path.lexists(os.path.join(folder, "locked")) or pointed(os.path.join(path, ".git")) != folder:
         return False
     head = first_line(os.path.join(folder, "HEAD")).removeprefix("ref: ")
-    if head.startswith("refs/") and not head.startswith("refs/heads/periplus/"):
+    if head.startswith("refs/") and not head.startswith(f"refs/heads/{BRANCH_PREFIX}"):
         return False
     at = Layout(path, folder, repository.common)
     done = git.run(at, "status", "--porcelain", "-z", "--untracked-files=all", "--ignore-submodules=all")
