@@ -274,6 +274,13 @@ def test_the_example_of_a_prompt_is_a_result_of_its_run():
     assert "a list of causes" in prompt
 
 
+def test_work_that_only_reads_is_not_asked_for_commits():
+    prompt = work_prompt(WORK._replace(is_read_only=True))
+    assert "Commit your work" not in prompt
+    assert "change and commit nothing else" in prompt
+    assert prompt.endswith("An end without this file counts as failed.\n")
+
+
 def test_a_short_work_says_nothing_that_it_does_not_know():
     heads = re.findall(r"^# (.*)", work_prompt(Work(RUN, "periplus/s", "Do it.")), re.MULTILINE)
     assert heads == ["Rules of this run", "Task", "Done means", "How to ask", "How to hand in"]

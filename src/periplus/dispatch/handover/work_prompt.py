@@ -91,7 +91,7 @@ class RoleText(NamedTuple):
 
 class Work(NamedTuple):
     """A worker's order. ``paths`` are those that the step has claimed; ``others`` tells what others do now, a line each; ``artifact`` says
-    in words what the field of that name must hold, where the answer needs one.
+    in words what the field of that name must hold, where the answer needs one. With ``is_read_only`` the result file is all that is written.
     """
 
     run: str
@@ -111,6 +111,7 @@ class Work(NamedTuple):
     returns: Sequence[Return] = ()
     answer: AnswerKind = "result"
     artifact: str = ""
+    is_read_only: bool = False
 
 
 def work_prompt(work: Work, budget: int = PROMPT_TOKENS) -> str:
@@ -187,7 +188,11 @@ def _listed(items: Sequence[str]) -> str:
 
 def _ending(work: Work) -> list[Part]:
     limits = limits_text(work.limits)
-    return [Own(_ASK), *([Own(limits)] if limits else []), Own(hand_in(work.run, work.answer, work.artifact))]
+    return [
+        Own(_ASK),
+        *([Own(limits)] if limits else []),
+        Own(hand_in(work.run, work.answer, work.artifact, is_read_only=work.is_read_only)),
+    ]
 
 
 def limits_text(limits: Limits) -> str:
@@ -203,12 +208,12 @@ def limits_text(limits: Limits) -> str:
     return f"# Limits\nThe run is stopped at: {'; '.join(said)}. Commit as you go: what is committed is kept."
 
 
-def hand_in(run: str, answer: AnswerKind, artifact: str = "") -> str:
+def hand_in(run: str, answer: AnswerKind, artifact: str = "", *, is_read_only: bool = False) -> str:
     fields = _FIELDS[answer]
     if artifact:
         fields += f" `artifact` holds {plain_line(artifact, ARTIFACT_CHARACTERS_MAX)}"
     example = "\n".join(f"    {row}" for row in _example(run, answer, has_artifact=bool(artifact)))
-    is_work = answer == "result"
+    is_work = answer == "result" and not is_read_only
     nothing = "An end without commits and without this file" if is_work else "An end without this file"
     return _HAND_IN.format(commits=_COMMITS if is_work else _NO_COMMITS, file=RESULT_NAME, example=example, fields=fields,
                            nothing=f"{nothing} counts as failed.")  # fmt: skip
