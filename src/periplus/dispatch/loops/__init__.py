@@ -1,0 +1,3 @@
+"""Loops: work in phases, each with a gate. `table` has them, `gates` decides, on values in `evidence`; `artifacts` are what agents hand in,
+`material` what they are given of earlier phases, and `substance` tells a text from padding.
+"""
