@@ -6,6 +6,7 @@ __all__ = ["Fields", "SupervisorOptions", "Workplace", "shape"]
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
@@ -139,7 +140,7 @@ class Workplace:
         """Return the folders of the checkout that worktrees get as links: those that are there."""
         return [name for name in self.order.links if os.path.lexists(os.path.join(self.project.folder, name))]
 
-    @property
+    @cached_property
     def email(self) -> str:
         """The address under which agents commit: that of the person's git."""
         return self.repository.setting("user.email") or NO_EMAIL
