@@ -29,6 +29,7 @@ def mend(face: Face, folder: str, tell: Callable[[str], None]) -> dict[str, Any]
     from periplus.agent.models.conversation_replay import RecordedClient
     from periplus.agent.sandbox import find_sandbox
     from periplus.agent.settings import load_settings
+    from periplus.cli.tour.scratch_repository import commit_all
     from periplus.project import Project
     from periplus.project.trail_store.git_effects import trail_effects
     from periplus.trail import verify
@@ -41,7 +42,7 @@ def mend(face: Face, folder: str, tell: Callable[[str], None]) -> dict[str, Any]
     for name, text in _FILES.items():
         with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
             file.write(text)
-    if not _commit(folder):
+    if not commit_all(folder, "Slugs"):
         tell("skipped: git is not installed")
         return {"ok": None, "sandbox": sandbox.layer}
     Project.init(folder)
@@ -70,20 +71,6 @@ def mend(face: Face, folder: str, tell: Callable[[str], None]) -> dict[str, Any]
     )
     return {"ok": ended.reason == "done" and is_shown, "sandbox": sandbox.layer, "trail": session.trail_id,
             "reason": ended.reason, "effects": verdicts}  # fmt: skip
-
-
-def _commit(folder: str) -> bool:
-    from periplus.base.errors import PeriplusError
-    from periplus.interop.git_history.git_process import run_git
-
-    person = ("-c", "user.name=tour", "-c", "user.email=tour@example.org", "-c", "commit.gpgsign=false")
-    try:
-        return all(
-            run_git(folder, *words).returncode == 0
-            for words in (("init", "-q"), ("add", "-A"), (*person, "commit", "-qm", "Slugs"))
-        )
-    except PeriplusError:
-        return False
 
 
 class _Lines:

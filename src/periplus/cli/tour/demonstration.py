@@ -130,6 +130,7 @@ class _Tour:
             self._prove(project)
         self._code(repository)
         self._agent()
+        self._dispatch()
         return 0 if self.ok else 1
 
     def _import(self, project: Project, repository: str, transcripts: list[str]) -> None:
@@ -319,6 +320,14 @@ class _Tour:
         found = mend(self._face, os.path.join(self._scratch, "slugs"), self.tell)
         self.ok &= found["ok"] is not False
         self.facts["agent"] = found
+
+    def _dispatch(self) -> None:
+        from periplus.cli.tour.dispatched_work import dispatched
+
+        self.title("Two agents do a plan of three steps: a test fails, an agent crashes, two changes conflict")
+        found = dispatched(self._face, os.path.join(self._scratch, "fleet", "slugs"), self.tell)
+        self.ok &= found["ok"] is not False
+        self.facts["dispatch"] = found
 
 
 def _read_history(project: Project, history: Entity) -> _Change | None:

@@ -145,7 +145,9 @@ class Supervisor:
             if free <= 0:
                 break
             try:
-                at.told(self._offered(candidate.step, held.get(candidate.step.item_id), assignments))
+                assignment = self._offered(candidate.step, held.get(candidate.step.item_id), assignments)
+                assignments.append(assignment)
+                at.told(assignment)
                 free -= 1
                 offered = True
             except (ClaimedError, RefusedError, ConflictError) as error:
