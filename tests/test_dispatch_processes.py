@@ -356,6 +356,15 @@ def test_what_a_job_leaves_behind_is_stopped_and_counted(room, way):
 
 
 @needs_proc
+def test_what_ends_with_its_leader_is_not_counted(room):
+    """Servers of an agent end when it closes their input, a moment after it."""
+    run = room.sh("mkfifo pipe; (setsid sh -c 'echo up; read line; echo down' < pipe &) ; exec 3> pipe; sleep 0.05; exit 0")  # fmt: skip
+    ended = room.finish(run)
+    assert (ended.code, ended.ending, ended.left_behind) == (0, "exited", 0)
+    assert run.read(0) == b"up\ndown\n"
+
+
+@needs_proc
 def test_what_ignores_being_stopped_after_its_leader_is_killed(room):
     run = room.sh("(trap '' TERM; echo ready; while :; do sleep 1000; done) & read line < /dev/null; sleep 0.05", grace_s=0.1)  # fmt: skip
     ended = room.finish(run)

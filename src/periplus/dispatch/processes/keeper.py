@@ -5,10 +5,11 @@ It is started by ``run_folder`` with the environment of the job and with a pipe 
 
 ::
 
-    waits ──leader ended──▶ asks the rest to stop ──all gone──▶ records the end
-      │ └──TERM, wall time──▶ asks all to stop ─────all gone──▶        ▲
-      │                              └──grace over──▶ kills ──all gone─┘
-      └──USR1────────────────────────────────────────▶┘
+    waits ──leader ended──▶ waits a moment for the rest ──all gone──▶ records the end
+      │ │                              ▼                                  ▲
+      │ └──TERM, wall time──▶ asks all to stop ──────────────all gone─────┤
+      │                                └──grace over──▶ kills ──all gone──┘
+      └──USR1──────────────────────────────────────────▶┘
 
 Rules: a lock on the folder is held for life, so one keeper at a time; the marks of keeper and leader are on the disk before
 the job may run, so that it never runs twice; on Linux every orphan of the job becomes a child of the keeper (prctl(2),
@@ -34,11 +35,14 @@ from periplus.dispatch.processes.output_files import OutputWriter
 from periplus.dispatch.processes.process_tree import descendants, facts_of, signal_process
 
 _CHUNK_BYTES = 65536
+_REST_PATIENCE_S = 0.25  # a server that ends with its client needs a moment
 _REST_GRACE_S = 2.0  # for processes that are left when the leader has ended by itself
 _KILL_PAUSE_S = 0.02  # first pause before those are looked for that were forked while others were killed
 _KILL_PAUSE_MAX_S = 1.0
 _KILLING_MAX_S = 30.0  # a process that hangs in the kernel cannot be killed
+_ABANDON_TRIES_MAX = 100
 _DRAIN_BYTES_MAX = 64 << 20  # after the end; a pipe that leads to a process of others never ends
+_BLIND_PAUSE_S = 0.05  # for some seconds at most
 _POLL_MAX_S = 86_400.0  # poll(2) takes no more than 24 days
 _ENDED_BYTES_MAX = 4096
 _PROBLEM_CHARS_MAX = 500  # in JSON up to six bytes each
@@ -59,8 +63,8 @@ def main(folder: str) -> None:
         code = _carry(folder)
     except OSError as error:
         _report(f"{error.filename or folder}: {error.strerror or error}")
-    finally:
-        sys.stderr.flush()
+    except Exception as error:  # noqa: BLE001 - the starter tells it; nobody would see what Python prints
+        _report(f"{type(error).__name__}: {error}")
     os._exit(code)
 
 
@@ -80,7 +84,10 @@ def _carry(folder: str) -> int:
         keeper = _Keeper(folder, json.load(file))
     keeper.start()
     _report("started")
-    keeper.wait()
+    try:
+        keeper.wait()
+    except Exception as error:  # noqa: BLE001 - a system call that fails, or a bug, must not leave a job without its keeper
+        keeper.abandon(error)
     keeper.record()
     return 0
 
@@ -108,6 +115,7 @@ class _Keeper:
         self._ending = "exited"
         self._problem = ""
         self._has_failed = False  # to become the job
+        self._is_resting = False  # the leader has ended by itself
         self._is_stopping = False
         self._is_killing = False
         self._next_s: float | None = None  # when more has to be done than waiting
@@ -155,14 +163,25 @@ class _Keeper:
                 self._stop("stopped", self._grace_s)
             if signal.SIGUSR1 in heard:
                 self._kill()
-            if (heard or self._is_killing) and self._reap():
+            if (heard or self._is_killing or self._is_blind) and self._reap():
                 return
             if self._act(time.monotonic()):
                 return
             heard = self._sleep()
 
+    def abandon(self, error: Exception) -> None:
+        """Kill the job, because this keeper cannot go on, and say so."""
+        self._add_problem(f"its keeper failed: {type(error).__name__}: {error}")
+        for _ in range(_ABANDON_TRIES_MAX):
+            self._kill()
+            self._signal(signal.SIGKILL)
+            if self._reap():
+                return
+            time.sleep(_KILL_PAUSE_S)
+
     def record(self) -> None:
         """Write how the job ended. Where the disk refuses it is tried again for some minutes."""
+        wall_s = time.monotonic() - self._began_s
         self._drain()
         self._output.sync()
         times, status, output = os.times(), self._status, self._output
@@ -174,7 +193,7 @@ class _Keeper:
             "v": 1,
             "code": os.waitstatus_to_exitcode(status) if status is not None and not self._has_failed else None,
             "ending": self._ending,
-            "wall_ms": round((time.monotonic() - self._began_s) * 1000),
+            "wall_ms": round(wall_s * 1000),
             "cpu_ms": round((times.children_user + times.children_system) * 1000),
             "output_bytes": output.total,
             "left_behind": len(self._left),
@@ -195,7 +214,10 @@ class _Keeper:
         os.ftruncate(self._reserved, len(data))
         os.fsync(self._reserved)
         os.replace(path, os.path.join(self._folder, ENDED))
-        _sync_folder(self._folder)
+        try:
+            _sync_folder(self._folder)
+        except OSError:
+            pass  # it is there; after a power cut the job may be lost
 
     def _write_marks(self) -> None:
         launch = self._launch
@@ -217,11 +239,18 @@ class _Keeper:
         finally:
             os.close(fd)
         os.replace(temporary, path)
-        _sync_folder(self._folder)
+        try:
+            _sync_folder(self._folder)
+        except OSError:
+            os.unlink(path)  # the job has not run and will not
+            raise
 
     def _sleep(self) -> set[int]:
         """Wait for output, signals or the next deadline; return the numbers of the signals."""
-        wanted = [at for at in (self._next_s, None if self._is_stopping else self._wall_s) if at is not None]
+        has_limit = self._status is None and not self._is_stopping
+        wanted = [at for at in (self._next_s, self._wall_s if has_limit else None) if at is not None]
+        if self._is_blind:
+            wanted.append(time.monotonic() + _BLIND_PAUSE_S)
         wait_s = min(max(min(wanted) - time.monotonic(), 0), _POLL_MAX_S) if wanted else None
         heard = set[int]()
         for fd, _ in self._poll.poll(None if wait_s is None else int(wait_s * 1000) + 1):
@@ -235,6 +264,11 @@ class _Keeper:
             else:
                 self._note_failure(data or b"")
         return heard
+
+    @property
+    def _is_blind(self) -> bool:
+        """Processes of the job may be left whose end no signal tells, because they are not children of this one."""
+        return self._status is not None and not self._has_all
 
     def _reap(self) -> bool:
         """Take the ended children from the kernel. True where nothing of the job is left."""
@@ -252,11 +286,15 @@ class _Keeper:
 
     def _act(self, now_s: float) -> bool:
         """Do what is due. True where the rest cannot be killed."""
-        if self._wall_s is not None and now_s >= self._wall_s and not self._is_stopping:
+        if self._wall_s is not None and now_s >= self._wall_s and self._status is None:
             self._stop("wall", self._grace_s)
-        if self._status is not None and not self._is_stopping:
-            self._stop("exited", min(self._grace_s, _REST_GRACE_S))
+        if self._status is not None and not (self._is_resting or self._is_stopping):
+            self._is_resting = True
+            self._next_s = now_s + _REST_PATIENCE_S
         if self._next_s is None or now_s < self._next_s:
+            return False
+        if not self._is_stopping:
+            self._stop("exited", min(self._grace_s, _REST_GRACE_S))
             return False
         if not self._is_killing:
             self._kill()
@@ -273,16 +311,17 @@ class _Keeper:
         if self._is_stopping:
             return
         self._is_stopping = True
-        self._ending = ending
+        if self._status is None:
+            self._ending = ending
         self._next_s = time.monotonic() + grace_s
         self._signal(signal.SIGTERM, signal.SIGCONT)  # one that was halted hears it, too
 
     def _kill(self) -> None:
         if self._is_killing:
             return
-        if not self._is_stopping:
-            self._is_stopping, self._ending = True, "stopped"
-        self._is_killing = True
+        if not self._is_stopping and self._status is None:
+            self._ending = "stopped"
+        self._is_stopping = self._is_killing = True
         self._signal(signal.SIGKILL)
         now_s = time.monotonic()
         self._gives_up_s = now_s + _KILLING_MAX_S
@@ -294,14 +333,15 @@ class _Keeper:
         for facts in found:
             if signal_process(facts.pid, facts.started, *numbers) and not has_leader:
                 self._left.add((facts.pid, facts.started))
-        if not found and not self._has_sight:
-            try:
-                for number in numbers:
-                    os.killpg(self._leader, number)
-            except OSError:
-                return  # none left
-            if not has_leader:
-                self._left.add((self._leader, ""))
+        if self._has_all and self._has_sight:
+            return
+        try:
+            for number in numbers:
+                os.killpg(self._leader, number)
+        except OSError:
+            return  # none left
+        if not (has_leader or found):
+            self._left.add((self._leader, ""))
 
     def _drain(self) -> None:
         """Take what is still in the pipes."""

@@ -47,8 +47,9 @@ _BOOTSTRAP: Final = (
 
 
 class Launch(NamedTuple):
-    """A job to start. ``environment`` is all of its environment; ``wall_s`` 0 means no limit; between being asked to stop
-    and being killed it has ``grace_s``; output beyond ``output_bytes_max`` is kept by its end only.
+    """A job to start. ``environment`` is all of its environment, but for a token by which its processes are found;
+    ``wall_s`` 0 means no limit; between being asked to stop and being killed it has ``grace_s``; of the output beyond
+    ``output_bytes_max`` only the end is kept. A program without a slash is looked for on the PATH of ``environment``.
     """
 
     argv: tuple[str, ...]
@@ -158,7 +159,11 @@ class RunFolder:
         self._signal_survivors(marks, signal.SIGTERM, signal.SIGCONT)
 
     def kill(self) -> None:
-        """Kill all processes of the job (SIGKILL). A keeper that lives records the end; of an orphan nobody does."""
+        """Kill all processes of the job (SIGKILL). A keeper that lives records the end; of an orphan nobody does.
+
+        Returns before they are gone, and does nothing while the job is "starting": repeat it until ``standing`` tells the
+        end. What another service started for the job (cron, a container engine) is not found.
+        """
         marks = self._marks()
         if marks is None:
             return
