@@ -625,18 +625,13 @@ class TestHostileAgents:
     def test_no_program_of_the_repository_is_run(self, repository, top, worktree, tmp_path, how):
         base = repository.tip("main")
         path, ran = program(tmp_path)
-        for name in (
-            "post-checkout",
-            "pre-commit",
-            "post-commit",
-            "reference-transaction",
-            "post-merge",
-            "post-index-change",
-        ):
-            shutil.copy(path, top / ".git" / "hooks" / name)
+        hooks = top / ".git" / "hooks" if how == "setting" else tmp_path / "hooks"
+        hooks.mkdir(exist_ok=True)
+        for name in ("post-checkout", "reference-transaction", "post-merge", "post-index-change"):
+            shutil.copy(path, hooks / name)
         bad = tmp_path / "bad"
         settings = {
-            "core.fsmonitor": path, "core.hooksPath": tmp_path, "core.pager": path, "core.editor": path,
+            "core.fsmonitor": path, "core.hooksPath": hooks, "core.pager": path, "core.editor": path,
             "core.worktree": tmp_path, "core.alternateRefsCommand": path, "diff.external": path, "gpg.program": path,
             "commit.gpgSign": "true", "log.showSignature": "true", "core.sshCommand": path, "alias.status": f"!{path}",
             "filter.f.clean": path, "filter.f.smudge": path, "filter.f.process": path, "filter.f.required": "true",
@@ -646,7 +641,9 @@ class TestHostileAgents:
         target = str(bad) if how == "include" else str(top / ".git" / "config")
         for key, value in settings.items():
             git(tmp_path, "config", "--file", target, key, str(value))
-        if how == "include":
+        if how == "setting":
+            git(tmp_path, "config", "--file", target, "--unset", "core.hooksPath")
+        else:
             git(tmp_path, "config", "--file", str(top / ".git" / "config"), "include.path", str(bad))
         (top / ".git" / "info" / "attributes").write_text("* filter=f diff=d merge=m\nsrc/* filter=a=b\n")
         (worktree / "a.txt").write_text("agent\n")
