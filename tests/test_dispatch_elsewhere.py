@@ -2,12 +2,50 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from cli_support import Shell
 from periplus.base.errors import NotFoundError
+from periplus.cli.common.dispatch_schemas import SpentOut
+from periplus.journal import Writer
+from periplus.memory.coordination.assignments import Offer, change_assignment, offer_step
+from periplus.memory.coordination.dispatches import NewDispatch, start_dispatch
+from periplus.memory.coordination.plans import NewStep
 from periplus.project.trail_store.model_costs import TrailCosts, trail_costs
+from periplus.server.mcp.tool_arguments import PlanArguments
+from periplus.server.mcp.write_tools import run_plan
 
 pytestmark = pytest.mark.quick
+
+
+@pytest.fixture
+def shell(ada, tmp_path):
+    (tmp_path / "home").mkdir()
+    return Shell(Path(ada.folder), tmp_path / "home")
+
+
+def dispatched(project, *, agents=("codex",), plan=None):
+    """A plan of three steps, the third after the first, and its dispatch."""
+    steps = [NewStep("hash", about=("src/auth.py",)), NewStep("mail", about=("src/mail.py",)), NewStep("docs", (1,))]
+    made = project.work.make_plan("Move to argon2", steps) if plan is None else plan
+    new = NewDispatch("Move to argon2", made.plan.item_id, agents, "main", "periplus/x", "0" * 40)
+    return start_dispatch(project.journal, project.writer, new), made
+
+
+def offered(project, dispatch, step, agent="codex"):
+    worker = Writer.named(f"{agent}-{step.item_id[-8:]}")
+    offer = Offer(
+        dispatch, step.item_id, agent, worker, branch=f"periplus/{step.item_id}", worktree=f"{step.item_id}-w"
+    )
+    return offer_step(project.journal, project.writer, offer)
+
+
+def changed(project, assignment, state="", reason="", question=None, **fields):
+    return change_assignment(
+        project.journal, project.writer, assignment, state=state, reason=reason, fields=fields, question=question
+    )
 
 
 def recorded(project, *calls):
@@ -29,3 +67,67 @@ def test_the_costs_of_a_trail_are_the_sums_of_its_model_calls(ada):
     assert trail_costs(ada, recorded(ada)) == TrailCosts()
     with pytest.raises(NotFoundError):
         trail_costs(ada, "trl_0000000000000000")
+
+
+# -- plans --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_says_who_does_each_step_and_what_it_cost(ada, shell):
+    dispatch, made = dispatched(ada)
+    first, second, _ = made.steps
+    trail = recorded(ada, (1_000, 20_000, 500, 1_250_000), (10, 0, 5, None))
+    runs = [
+        {"id": "r1", "agent": "codex", "started": "2026-01-02T03:04:05.000Z", "tokens_in": 7, "cost": 9},
+        {
+            "id": "r2",
+            "agent": "codex",
+            "started": "2026-01-02T03:14:05.000Z",
+            "trail": trail,
+            "tokens_in": 1,
+            "cost": 1,
+        },
+        {"id": "r3", "agent": "codex", "trail": "trl_0000000000000000", "out": 2},
+    ]
+    held = changed(
+        ada, offered(ada, dispatch, first), "running", run="r2", runs=runs, wall_ms=200_000, tokens_in=8, attempt=2
+    )
+    failed = changed(
+        ada, offered(ada, dispatch, second, "gemini"), "failed", "tests fail", tokens_in=100, wall_ms=5_000
+    )
+    told = shell.json("plan", "show", made.plan.item_id)
+    mine, other, none = (step.assignment for step in told.steps)
+    assert (mine.id, mine.agent, mine.state, mine.attempt) == (held.item_id, "codex", "running", 2)
+    assert (mine.since, mine.theirs) == ("2026-01-02T03:14:05.000Z", False)
+    costs = trail_costs(ada, trail)
+    assert mine.spent == SpentOut(costs.tokens_in + 7, costs.cached, costs.out + 2, costs.cost + 9, 200_000)
+    assert (other.state, other.reason, other.branch) == ("failed", "tests fail", f"periplus/{second.item_id}")
+    assert none is None
+    assert told.plan.spent.tokens_in == mine.spent.tokens_in + other.spent.tokens_in
+    assert (told.plan.spent.cost, told.plan.spent.wall_ms) == (mine.spent.cost, 205_000)
+    out = shell("plan", "show", made.plan.item_id).out
+    assert f"codex running since 2026-01-02T03:14Z, attempt 2: 21,524 tokens, $1.25, 3 min [{held.item_id}]" in out
+    assert f"gemini failed (tests fail): 100 tokens, 5 s [{failed.item_id}]" in out
+    assert "  cost: 21,624 tokens, $1.25, 3 min" in out
+    assert shell.json("plan", "list").plans[0].spent.tokens_in == 108
+    assert "0 of 3 done, 108 tokens, 3 min: Move to argon2" in shell("plan", "list").out
+
+
+def test_a_plan_without_a_dispatch_is_as_before(ada, shell):
+    made = ada.work.make_plan("Alone", [NewStep("one")])
+    told = shell.json("plan", "show", made.plan.item_id)
+    assert (told.plan.spent, told.steps[0].assignment) == (None, None)
+    assert shell("plan", "list").lines == [f"{made.plan.item_id} todo, 0 of 1 done: Alone"]
+
+
+def test_the_tool_says_who_does_each_step(ada):
+    dispatch, made = dispatched(ada)
+    held = changed(ada, offered(ada, dispatch, made.steps[0]), "running", run="r1", tokens_in=5)
+    (plan, *steps) = run_plan(ada, PlanArguments()).entries
+    assert "0 of 3 steps done, cost 5 tokens" in plan.text
+    assert plan.data["spent"]["tokens_in"] == 5
+    assert [one.data["id"] for one in steps] == [one.item_id for one in made.steps[:2]]
+    assert "codex running since " in steps[0].text
+    assert steps[0].data["assignment"]["id"] == held.item_id
+    shown = run_plan(ada, PlanArguments(action="show", plan=made.plan.item_id))
+    assert shown.data["spent"]["tokens_in"] == 5
+    assert "assignment" not in shown.entries[2].data

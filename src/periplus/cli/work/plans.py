@@ -6,12 +6,12 @@ __all__ = ["configure", "execute"]
 
 import argparse
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from periplus.cli.common.changes import add_insist, changed, check_typed
 from periplus.cli.common.face import Face, number, visible
-from periplus.cli.work.text import claim_line, claim_out
+from periplus.cli.work.text import claim_line, claim_out, spent_words
 
 if TYPE_CHECKING:
     from periplus.cli.common.schemas import StuckOut
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from periplus.memory.coordination.plans import Made, NewStep
     from periplus.memory.coordination.stuck_work import Idle
     from periplus.project import Project
+    from periplus.project.knowledge.dispatched_work import StepWork
 
 _KEY = "repeat a write with an unknown outcome under its key; it is written at most once"
 _STATES = {"done": "done", "block": "blocked", "drop": "dropped"}
@@ -153,13 +154,18 @@ def _list(face: Face, arguments: argparse.Namespace) -> int:
 
     del arguments
     with face.open() as project:
-        found = project.work.plans()
-    result = PlanListOut([_plan_out(plan, steps) for plan, steps in found])
+        result = PlanListOut(
+            [
+                _plan_out(plan, steps, project.work.dispatched.of_plans([plan.item_id]))
+                for plan, steps in project.work.plans()
+            ]
+        )
 
     def lines() -> Iterator[str]:
         for plan in result.plans:
             done, whole = plan.counts.get("done", 0), sum(plan.counts.values())
-            yield f"{face.palette.name}{plan.id}{face.palette.end} {visible(plan.state)}, {done} of {whole} done: {visible(plan.text)}"
+            spent = f", {said}" if (said := _spent_words(plan)) else ""
+            yield f"{face.palette.name}{plan.id}{face.palette.end} {visible(plan.state)}, {done} of {whole} done{spent}: {visible(plan.text)}"
         if not result.plans:
             yield "There are no open plans."
 
@@ -172,11 +178,15 @@ def _show(face: Face, arguments: argparse.Namespace) -> int:
 
     with face.open() as project:
         plan, steps = project.work.plan(arguments.plan)
-        result = PlanShowOut(_plan_out(plan, steps), _step_outs(project, steps))
+        dispatched = project.work.dispatched.of_plans([plan.item_id], with_trails=True)
+        result = PlanShowOut(_plan_out(plan, steps, dispatched), _step_outs(project, steps, dispatched))
+        words = {step: project.work.dispatched.words(work.assignment) for step, work in dispatched.items()}
 
     def lines() -> Iterator[str]:
         yield f"{result.plan.id} {visible(result.plan.state)}: {visible(result.plan.text)}"
-        yield from _step_lines(face, result.steps)
+        yield from _step_lines(face, result.steps, words)
+        if said := _spent_words(result.plan):
+            yield f"  cost: {said}"
 
     face.emit(result, lines)
     return 0
@@ -266,8 +276,10 @@ def _idle_lines(face: Face, idle: Idle) -> Iterator[str]:
         yield f"  {face.palette.warn}stuck{face.palette.end}: {visible(stuck.words())}: periplus review"
 
 
-def _plan_out(plan: Entity, steps: list[Entity] | None = None) -> PlanOut:
+def _plan_out(plan: Entity, steps: list[Entity] | None = None, dispatched: Mapping[str, StepWork] = {}) -> PlanOut:
+    from periplus.cli.work.dispatch_text import spent_out
     from periplus.cli.work.schemas import PlanOut
+    from periplus.memory.coordination.dispatch_overview import Spent
 
     counts: dict[str, int] = {}
     for step in steps or []:
@@ -275,11 +287,21 @@ def _plan_out(plan: Entity, steps: list[Entity] | None = None) -> PlanOut:
         counts[state] = counts.get(state, 0) + 1
     value = plan.value
     priority = value.get("priority", 50)
+    spent = Spent()
+    for work in dispatched.values():
+        spent = spent.plus(work.spent)
     return PlanOut(plan.item_id, str(value.get("state", "")), str(value.get("text", "")),
-                   priority if isinstance(priority, int) else 50, str(value.get("rationale", "")), counts)  # fmt: skip
+                   priority if isinstance(priority, int) else 50, str(value.get("rationale", "")), counts,
+                   spent_out(spent) if dispatched else None)  # fmt: skip
 
 
-def _step_outs(project: Project, steps: list[Entity]) -> list[StepOut]:
+def _spent_words(plan: PlanOut) -> str:
+    """Return what the work of agents on a plan cost, as text; empty where nothing is known of it."""
+    return spent_words(plan.spent) if plan.spent is not None else ""
+
+
+def _step_outs(project: Project, steps: list[Entity], dispatched: Mapping[str, StepWork] = {}) -> list[StepOut]:
+    from periplus.cli.work.dispatch_text import step_assignment
     from periplus.cli.work.schemas import StepOut
 
     found = []
@@ -291,11 +313,13 @@ def _step_outs(project: Project, steps: list[Entity]) -> list[StepOut]:
         found.append(StepOut(
             step.item_id, text["plan"], numbers["place"], text["state"], text["text"], numbers["priority"], text["assignee"],
             text["reason"], project.work.waits_for(step) if is_open else [],
+            step_assignment(project, dispatched[step.item_id]) if step.item_id in dispatched else None,
         ))  # fmt: skip
     return found
 
 
-def _step_lines(face: Face, steps: list[StepOut]) -> Iterator[str]:
+def _step_lines(face: Face, steps: list[StepOut], words: Mapping[str, str] = {}) -> Iterator[str]:
+    """Yield a line for each step; ``words`` are about its assignment."""
     paint = face.palette
     for step in steps:
         by = f" by {visible(step.assignee)}" if step.assignee and step.state == "doing" else ""
@@ -303,3 +327,6 @@ def _step_lines(face: Face, steps: list[StepOut]) -> Iterator[str]:
         why = f" ({visible(step.reason)})" if step.reason and step.state in ("blocked", "dropped") else ""
         text = visible(" ".join(step.text.split()))
         yield f"  {step.place:>3}. {paint.name}{step.id}{paint.end} {visible(step.state)}{by}: {text}{waits}{why}"
+        if step.assignment is not None and step.id in words:
+            spent = spent_words(step.assignment.spent)
+            yield f"       {visible(words[step.id])}{f': {spent}' if spent else ''} [{step.assignment.id}]"

@@ -26,12 +26,13 @@ from typing import Final
 
 import msgspec
 
+from periplus.cli.common.dispatch_schemas import SpentOut, StepAssignmentOut
 from periplus.cli.common.schemas import ChangedOut, StuckOut
 from periplus.cli.work.claim_schemas import CheckOut, ClaimListOut, ClaimOut, ClaimTakenOut
 
 
 class PlanOut(msgspec.Struct):
-    """``counts`` is the number of its steps by state, where requested."""
+    """``counts`` is the number of its steps by state, where requested; ``spent`` is what agents that a dispatch had do it cost."""
 
     id: str
     state: str
@@ -39,10 +40,13 @@ class PlanOut(msgspec.Struct):
     priority: int
     rationale: str
     counts: dict[str, int]
+    spent: SpentOut | None = None
 
 
 class StepOut(msgspec.Struct):
-    """``waits_for`` are ids of unfinished work that has to be done first; ``place`` is its number in the plan."""
+    """``waits_for`` are ids of unfinished work that has to be done first; ``place`` is its number in the plan. ``assignment`` is
+    null for a step that no dispatch has given to an agent.
+    """
 
     id: str
     plan: str
@@ -53,6 +57,7 @@ class StepOut(msgspec.Struct):
     assignee: str
     reason: str
     waits_for: list[str]
+    assignment: StepAssignmentOut | None = None
 
 
 class PlanMadeOut(msgspec.Struct, tag_field="schema", tag="periplus.plan.made/1"):

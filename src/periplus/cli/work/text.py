@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["claim_line", "claim_out", "tell_who_is_meant", "told_left"]
+__all__ = ["claim_line", "claim_out", "spent_words", "tell_who_is_meant", "told_left"]
 
 import shlex
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from periplus.cli.common.face import Face, visible
 
 if TYPE_CHECKING:
+    from periplus.cli.common.dispatch_schemas import SpentOut
     from periplus.cli.work.claim_schemas import ClaimOut
     from periplus.journal import Entity
     from periplus.memory.coordination.claimed_symbols import ClaimedSymbols
@@ -63,3 +64,10 @@ def claim_line(face: Face, claim: ClaimOut, now_ms: int) -> str:
         f"{clock_skew_text(claim.created, now_ms)}: "
         f"{visible(what)}"
     )
+
+
+def spent_words(spent: SpentOut) -> str:
+    """Return what work of agents cost, as text; empty where nothing is known of it."""
+    from periplus.memory.coordination.dispatch_overview import Spent
+
+    return Spent(spent.tokens_in, spent.cached, spent.out, spent.cost, spent.wall_ms).words()

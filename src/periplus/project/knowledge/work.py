@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from periplus.memory.coordination.sessions import NewSession, Present
     from periplus.memory.coordination.stuck_work import Idle
     from periplus.memory.writing.lifecycle import Changed
+    from periplus.project.knowledge.dispatched_work import DispatchedWork
     from periplus.project.store import ProjectStore
 
 
@@ -298,6 +299,13 @@ class ProjectWork:
         from periplus.memory.coordination.sessions import who
 
         return who(self._journal)
+
+    @property
+    def dispatched(self) -> DispatchedWork:
+        """The work of several agents at once."""
+        from periplus.project.knowledge.dispatched_work import DispatchedWork
+
+        return DispatchedWork(self._project)
 
     # -- any entity ---------------------------------------------------------------------------------------------------
 

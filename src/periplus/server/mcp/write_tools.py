@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from periplus.journal import Entity
     from periplus.memory.writing.lifecycle import Changed
     from periplus.project import Project
+    from periplus.project.knowledge.dispatched_work import StepWork
     from periplus.project.knowledge.work import ProjectWork
 
 _STATES: Final = {"done": "done", "block": "blocked", "drop": "dropped", "reopen": "todo"}
@@ -297,13 +298,19 @@ def _plans(work: ProjectWork, given: PlanArguments) -> Answer:
     ready = {step.item_id for step in work.ready()}
     entries: list[Entry] = []
     for plan, steps in work.plans():
+        dispatched = work.dispatched.of_plans([plan.item_id])
         done = sum(step.value.get("state") == "done" for step in steps)
         text = one_line(plan.value.get("text", ""))
+        cost, data = _cost_of(dispatched)
         entries.append(Entry(
-            f"plan {plan.item_id} ({plan.value.get('state')}, {done} of {len(steps)} steps done): {text}",
-            {"id": plan.item_id, "type": "plan", "state": str(plan.value.get("state", "")), "done": done, "steps": len(steps), "text": text},
+            f"plan {plan.item_id} ({plan.value.get('state')}, {done} of {len(steps)} steps done{cost}): {text}",
+            {"id": plan.item_id, "type": "plan", "state": str(plan.value.get("state", "")), "done": done, "steps": len(steps), "text": text, **data},
         ))  # fmt: skip
-        entries += [_step_entry(work, step, is_ready=True) for step in steps if step.item_id in ready]
+        entries += [
+            _step_entry(work, step, dispatched, is_ready=step.item_id in ready)
+            for step in steps
+            if step.item_id in ready or (step.item_id in dispatched and step.value.get("state") == "doing")
+        ]
     if not entries:
         return Answer(foot='No plan is open. plan(action="make", text=…, steps=[…]) makes one.')
     return Answer(entries=tuple(entries), more=lambda _: call_of("plan", budget=min(50_000, 2 * given.budget)))
@@ -311,13 +318,28 @@ def _plans(work: ProjectWork, given: PlanArguments) -> Answer:
 
 def _plan(work: ProjectWork, plan: Entity, steps: list[Entity], given: PlanArguments) -> Answer:
     value = plan.value
-    head = f"plan {plan.item_id} ({value.get('state')}): {one_line(value.get('text', ''), 600)}"
-    entries = tuple(_step_entry(work, step) for step in steps)
-    data = {"id": plan.item_id, "type": "plan", "state": str(value.get("state", ""))}
+    dispatched = work.dispatched.of_plans([plan.item_id], with_trails=True)
+    cost, spent = _cost_of(dispatched)
+    head = f"plan {plan.item_id} ({value.get('state')}{cost}): {one_line(value.get('text', ''), 600)}"
+    entries = tuple(_step_entry(work, step, dispatched) for step in steps)
+    data = {"id": plan.item_id, "type": "plan", "state": str(value.get("state", "")), **spent}
     return Answer(head, entries, data, more=lambda _: call_of("plan", action="show", plan=plan.item_id, budget=min(50_000, 2 * given.budget)))  # fmt: skip
 
 
-def _step_entry(work: ProjectWork, step: Entity, *, is_ready: bool = False) -> Entry:
+def _cost_of(dispatched: Mapping[str, StepWork]) -> tuple[str, dict[str, Any]]:
+    """Return what the work of agents on a plan cost, as text and as data; both empty where no dispatch did any."""
+    from periplus.memory.coordination.dispatch_overview import Spent
+
+    spent = Spent()
+    for one in dispatched.values():
+        spent = spent.plus(one.spent)
+    words = spent.words()
+    return (f", cost {words}" if words else "", {"spent": spent._asdict()} if dispatched else {})
+
+
+def _step_entry(
+    work: ProjectWork, step: Entity, dispatched: Mapping[str, StepWork] = {}, *, is_ready: bool = False
+) -> Entry:
     value = step.value
     state = str(value.get("state", ""))
     waits = [] if state in ("done", "dropped") or is_ready else work.waits_for(step)
@@ -326,8 +348,15 @@ def _step_entry(work: ProjectWork, step: Entity, *, is_ready: bool = False) -> E
     why = f" ({one_line(value.get('reason'))})" if value.get("reason") else ""
     text = one_line(value.get("text", ""))
     said = "ready" if is_ready else state
-    return Entry(f"  step {step.item_id} {said}{by}: {text}{after}{why}",
-                 {"id": step.item_id, "type": "step", "state": state, "waits_for": waits, "text": text})  # fmt: skip
+    shown = f"  step {step.item_id} {said}{by}: {text}{after}{why}"
+    data: dict[str, Any] = {"id": step.item_id, "type": "step", "state": state, "waits_for": waits, "text": text}
+    assigned = dispatched.get(step.item_id)
+    if assigned is None:
+        return Entry(shown, data)
+    held, words = assigned.assignment, assigned.spent.words()
+    shown += f"\n    {one_line(work.dispatched.words(held))}{f': {words}' if words else ''} [{held.item_id}]"
+    told = {name: held.value.get(name, "") for name in ("agent", "state", "attempt", "reason", "branch")}
+    return Entry(shown, data | {"assignment": {"id": held.item_id, **told, "spent": assigned.spent._asdict()}})
 
 
 def _next(work: ProjectWork, given: PlanArguments) -> Answer:
