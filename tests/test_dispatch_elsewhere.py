@@ -7,17 +7,25 @@ from pathlib import Path
 import pytest
 
 from cli_support import Shell
-from periplus.base.errors import NotFoundError
+from periplus.base.clock import SystemClock
+from periplus.base.errors import NotFoundError, RefusedError
 from periplus.cli.common.dispatch_schemas import SpentOut
 from periplus.journal import Writer
 from periplus.memory.coordination.assignments import Offer, change_assignment, offer_step
-from periplus.memory.coordination.dispatches import NewDispatch, start_dispatch
+from periplus.memory.coordination.dispatches import NewDispatch, NewQuestion, ask_person, open_questions, start_dispatch
 from periplus.memory.coordination.plans import NewStep
 from periplus.project.trail_store.model_costs import TrailCosts, trail_costs
-from periplus.server.mcp.tool_arguments import PlanArguments
-from periplus.server.mcp.write_tools import run_plan
+from periplus.server.mcp.tool_arguments import MessageArguments, PlanArguments
+from periplus.server.mcp.write_tools import run_message, run_plan
+from support import BOB
 
 pytestmark = pytest.mark.quick
+
+
+@pytest.fixture
+def clock():
+    """The time of the commands, which judge claims and questions by it."""
+    return SystemClock()
 
 
 @pytest.fixture
@@ -131,3 +139,52 @@ def test_the_tool_says_who_does_each_step(ada):
     shown = run_plan(ada, PlanArguments(action="show", plan=made.plan.item_id))
     assert shown.data["spent"]["tokens_in"] == 5
     assert "assignment" not in shown.entries[2].data
+
+
+# -- questions ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(ada):
+    """A question that the agent of the first step waits with."""
+    dispatch, made = dispatched(ada)
+    held = changed(ada, offered(ada, dispatch, made.steps[0]), "running", run="r1")
+    worker = f"codex-{made.steps[0].item_id[-8:]}"
+    new = NewQuestion("Which salt?", dispatch.item_id, held.item_id, worker, ("8", "16"))
+    changed(ada, held, "waiting", question=new)
+    (question,) = open_questions(ada.journal)
+    return question
+
+
+def test_the_inbox_shows_questions_and_how_to_answer(ada, shell, asked):
+    out = shell("inbox").lines
+    assert f"{asked.value['asker']} asks, about {asked.value['assignment']}; waits for an answer" in out[0]
+    assert out[1:] == ["  Which salt? (8 / 16)", f"  Next: periplus dispatch answer {asked.item_id} TEXT"]
+    (told,) = shell.json("inbox", "list").questions
+    assert (told.options, told.command) == (["8", "16"], f"periplus dispatch answer {asked.item_id} TEXT")
+    assert "Which salt?" in shell("inbox", "list").out
+    shell.fails("inbox", "answer", asked.item_id, " ", code=2, wrong="the answer is empty")
+    assert "  answer: 16" in shell("inbox", "answer", asked.item_id[:10], "16").out
+    ada.journal.refresh()
+    answered = ada.show(asked.item_id).value
+    assert (answered["state"], answered["answer"], answered["answered_by"]) == ("answered", "16", "ada")
+    assert shell("inbox", code=1).lines == ["No mail."]
+
+
+def test_who_asks_does_not_answer(ada, shell, asked):
+    name = str(asked.value["asker"])
+    for how in ({"env": {"PERIPLUS_AGENT": name}}, {}):
+        words = () if how else ("--as", name)
+        shell.fails("inbox", "answer", asked.item_id, "8", *words, code=5, wrong="cannot answer it", **how)
+    nameless = ask_person(ada.journal, BOB, NewQuestion("And pepper?", "", str(asked.value["assignment"])))
+    shell.fails("inbox", "answer", nameless.item_id, "no", "--as", name, code=5, wrong="cannot answer it")
+    assert len(open_questions(ada.journal)) == 2
+
+
+def test_the_tool_shows_questions_and_answers_none(ada, asked):
+    (entry,) = run_message(ada, MessageArguments()).entries
+    assert entry.data["id"] == asked.item_id
+    assert f"periplus dispatch answer {asked.item_id} TEXT" in entry.text
+    with pytest.raises(RefusedError, match="a question to a person"):
+        run_message(ada, MessageArguments(action="answer", id=asked.item_id, text="8"))
+    assert ada.show(asked.item_id).value["state"] == "open"

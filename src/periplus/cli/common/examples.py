@@ -119,7 +119,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "inbox mail": ("inbox mail",),
     "inbox send": ('inbox send codex "The port is 8099 now" --needs-answer',),
     "inbox read": ("inbox read msg_x0k2",),
-    "inbox answer": ('inbox answer msg_x0k2 "Thanks, taken in"',),
+    "inbox answer": ('inbox answer msg_x0k2 "Thanks, taken in"', "inbox answer qst_71mk 16"),
     "reflect": ("reflect --dry-run", "reflect --all"),
     "candidates list": ("candidates list",),
     "candidates show": ("candidates show cnd_2k9x",),

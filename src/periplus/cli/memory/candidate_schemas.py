@@ -21,6 +21,7 @@ from typing import Final
 
 import msgspec
 
+from periplus.cli.common.dispatch_schemas import WaitingQuestionOut
 from periplus.cli.common.schemas import SkippedOut
 
 
@@ -119,7 +120,10 @@ class ReflectOut(msgspec.Struct, tag_field="schema", tag="periplus.reflect/1"):
 
 
 class InboxOut(msgspec.Struct, tag_field="schema", tag="periplus.inbox/1"):
+    """``questions`` are those that agents ask a person."""
+
     candidates: list[CandidateOut]
+    questions: list[WaitingQuestionOut] = []
 
 
 class DecidedOut(msgspec.Struct, tag_field="schema", tag="periplus.inbox.decided/1"):

@@ -1,11 +1,11 @@
-"""``inbox``: mail of agents and people, and memory of other projects to accept or refuse."""
+"""``inbox``: mail of agents and people, questions of agents, and memory of other projects to accept or refuse."""
 
 from __future__ import annotations
 
 __all__ = ["configure", "execute"]
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from periplus.cli.common.face import Face, number, visible
@@ -23,9 +23,8 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
 
     assert command == "inbox"
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
-    listing = actions.add_parser(
-        "list", help="list candidates that are not decided yet", description="List candidates that are not decided yet."
-    )
+    what = "list candidates that are not decided yet, and questions of agents"
+    listing = actions.add_parser("list", help=what, description=what[0].upper() + what[1:] + ".")
     listing.add_argument(
         "--limit", type=number(1), metavar="N", help=f"at most N (default: {_LISTED}; all with --json)"
     )
@@ -37,7 +36,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     def action(name: str, what: str) -> argparse.ArgumentParser:
         return actions.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".", allow_abbrev=False)
 
-    mail = action("mail", "list your mail that is unread or needs your answer")
+    mail = action("mail", "list your mail that is unread or needs your answer, and questions of agents")
     mail.add_argument("--all", action="store_true", help="include read and answered mail")
     send = action("send", "send a message to an agent or a person")
     send.add_argument("recipient", metavar="NAME", help="the recipient, by the name used with --as or PERIPLUS_AGENT")
@@ -50,7 +49,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     add_insist(send)
     read = action("read", "show a message with its thread, and mark it as read")
     read.add_argument("id", metavar="ID", help="its id, or a unique prefix of it")
-    answer = action("answer", "answer a message")
+    answer = action("answer", "answer a message, or a question of an agent")
     answer.add_argument("id", metavar="ID", help="its id, or a unique prefix of it")
     answer.add_argument("text", metavar="TEXT", help="the message (at most 8,000 characters)")
     answer.add_argument("--key", default="", metavar="KEY", help=_KEY)
@@ -69,22 +68,25 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     with face.open(allow_secrets=getattr(arguments, "insist", False)) as project:
         work = project.work
         if arguments.action == "mail":
-            return _told(face, work.mail(with_read=arguments.all), "No mail.")
+            return _told(face, work.mail(with_read=arguments.all), "No mail.", work.dispatched.questions())
         if arguments.action == "send":
             sent = work.send(arguments.recipient, arguments.text, ref=arguments.ref, needs_answer=arguments.needs_answer,
                              key=arguments.key)  # fmt: skip
             tell_who_is_meant(face, project, arguments.recipient, "inbox send {} '…'")
             return _told(face, [sent], "")
         if arguments.action == "answer":
+            if project.show(arguments.id).item_type == "question":
+                return _told(face, [], "", [work.dispatched.answer(arguments.id, arguments.text, key=arguments.key)])
             return _told(face, [work.answer(arguments.id, arguments.text, key=arguments.key)], "")
         work.read_mail([arguments.id])
         return _told(face, work.thread(arguments.id), "")
 
 
-def _told(face: Face, messages: list[Entity], nothing: str) -> int:
+def _told(face: Face, messages: list[Entity], nothing: str, questions: Sequence[Entity] = ()) -> int:
+    from periplus.cli.work.dispatch_text import question_lines, question_outs
     from periplus.cli.work.schemas import MailOut
 
-    result = MailOut([_out(one) for one in messages])
+    result = MailOut([_out(one) for one in messages], question_outs(questions))
 
     def lines() -> Iterator[str]:
         for one in result.messages:
@@ -92,11 +94,12 @@ def _told(face: Face, messages: list[Entity], nothing: str) -> int:
             paint = face.palette
             yield f"{paint.name}{one.id}{paint.end} {visible(one.sender)} → {visible(one.recipient)}, {visible(one.state)}{wants}"
             yield f"  {visible(' '.join(one.text.split()))}"
-        if not result.messages:
+        yield from question_lines(face, result.questions)
+        if not result.messages and not result.questions:
             yield nothing
 
     face.emit(result, lines)
-    return 0 if result.messages else 1
+    return 0 if result.messages or result.questions else 1
 
 
 def _out(entity: Entity) -> MessageOut:
@@ -114,15 +117,18 @@ def _out(entity: Entity) -> MessageOut:
 def _list(face: Face, *, with_decided: bool, limit: int | None) -> int:
     from periplus.cli.memory.candidate_schemas import InboxOut
     from periplus.cli.memory.candidate_text import between, candidate_out
+    from periplus.cli.work.dispatch_text import question_lines, question_outs
 
     with face.open() as project:
         found = project.inbox(with_decided=with_decided)
+        questions = question_outs(project.work.dispatched.questions())
     count = len(found)
     if limit or not face.as_json:
         found = found[: limit or _LISTED]
-    result = InboxOut([candidate_out(one) for one in found])
+    result = InboxOut([candidate_out(one) for one in found], questions)
 
     def lines() -> Iterator[str]:
+        yield from question_lines(face, questions)
         for one in result.candidates:
             state = "" if one.state == "pending" else f" ({one.state})"
             yield f"{one.id}  {visible(one.type)}{state} of {visible(one.store or one.origin)}{between(one)}"
@@ -135,7 +141,7 @@ def _list(face: Face, *, with_decided: bool, limit: int | None) -> int:
         elif not with_decided:
             yield "Next: periplus inbox accept ID, or refuse ID"
 
-    return face.emit(result, lines, 0 if result.candidates else 1)
+    return face.emit(result, lines, 0 if result.candidates or questions else 1)
 
 
 def _decide(face: Face, action: str, reference: str) -> int:

@@ -26,7 +26,7 @@ from typing import Final
 
 import msgspec
 
-from periplus.cli.common.dispatch_schemas import SpentOut, StepAssignmentOut
+from periplus.cli.common.dispatch_schemas import SpentOut, StepAssignmentOut, WaitingQuestionOut
 from periplus.cli.common.schemas import ChangedOut, StuckOut
 from periplus.cli.work.claim_schemas import CheckOut, ClaimListOut, ClaimOut, ClaimTakenOut
 
@@ -133,9 +133,12 @@ class MessageOut(msgspec.Struct):
 
 
 class MailOut(msgspec.Struct, tag_field="schema", tag="periplus.inbox.mail/1"):
-    """Oldest first: for ``send`` and ``answer`` the new message, for ``read`` the whole thread."""
+    """Oldest first: for ``send`` and ``answer`` the new message, for ``read`` the whole thread. ``questions`` are those that
+    agents ask a person; for ``answer`` the one that was answered.
+    """
 
     messages: list[MessageOut]
+    questions: list[WaitingQuestionOut] = []
 
 
 class SessionOut(msgspec.Struct):

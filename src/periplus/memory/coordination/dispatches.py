@@ -193,7 +193,9 @@ def question_value(journal: Journal, writer: Writer, new: NewQuestion) -> dict[s
 
 
 def answer_question(journal: Journal, writer: Writer, reference: str, text: str, *, key: str = "") -> Entity:
-    """Answer a question; who asked goes on with it. Raises NotFoundError, RefusedError where it was answered otherwise."""
+    """Answer a question; who asked goes on with it. Raises NotFoundError, RefusedError where it was answered otherwise, or
+    the writer is the agent that asked.
+    """
     found = find_question(journal, reference)
     if not text.strip():
         raise UsageError("the answer is empty", safe="Nothing was written.")
@@ -202,6 +204,9 @@ def answer_question(journal: Journal, writer: Writer, reference: str, text: str,
         held = transaction.get("question", found.item_id)
         if held is None or held.deleted:
             raise NotFoundError(f"there is no question {found.item_id}", safe="Nothing was written.")
+        if writer.name in _askers(journal, held):
+            raise RefusedError(f"{held.item_id} was asked by {writer.name}, who cannot answer it", safe="Nothing was written.",
+                               mend="A person answers it, under another name.")  # fmt: skip
         if held.value.get("state") == "answered":
             if held.value.get("answer") == text.strip():
                 return
@@ -212,6 +217,14 @@ def answer_question(journal: Journal, writer: Writer, reference: str, text: str,
     receipt = journal.mutate(write, writer, key=key)
     check_repeated(journal, receipt, lambda written: has_fields(written[0].value, {"answer": text.strip()}))
     return _entity(journal, "question", found.item_id)
+
+
+def _askers(journal: Journal, question: Entity) -> set[str]:
+    """Return the names under which the agent works that asks: its own, and that of the holder of its claim."""
+    assignment = journal.as_read("assignment", str(question.value.get("assignment", "")))
+    claim = journal.as_read("claim", str(assignment.value.get("claim", ""))) if assignment is not None else None
+    holder = str(claim.value.get("holder", "")) if claim is not None else ""
+    return {str(question.value.get("asker", "")), holder} - {""}
 
 
 def find_question(journal: Journal, reference: str) -> Entity:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from periplus.base.errors import NotFoundError, UsageError
+from periplus.base.errors import NotFoundError, RefusedError, UsageError
 from periplus.server.mcp.tool_arguments import (
     ClaimArguments,
     MessageArguments,
@@ -395,6 +395,11 @@ def run_message(project: Project, given: MessageArguments) -> Answer:
     _need(given.id, "id", given.action)
     if given.action == "answer":
         _need(given.text.strip(), "text", "answer")
+        if (asked := project.show(given.id)).item_type == "question":
+            raise RefusedError(
+                f"{asked.item_id} is a question to a person", safe="Nothing was written.",
+                mend=f"A person answers it: periplus dispatch answer {asked.item_id} TEXT",
+            )  # fmt: skip
         sent = work.answer(given.id, given.text, key=given.key)
         return Answer(f"Answered with {sent.item_id}.", (), {"id": sent.item_id})
     if given.action == "read":
@@ -425,7 +430,8 @@ def _who_is_meant(work: ProjectWork, name: str) -> list[str]:
 def _inbox(project: Project, given: MessageArguments) -> Answer:
     work, me = project.work, project.writer.name
     passed_on = [one for one in work.handoffs(recipient=me) if one.value.get("state") in ("open", "accepted")]
-    entries = [*map(_mail_entry, work.mail()), *map(_handoff_entry, passed_on)]
+    questions = map(_question_entry, work.dispatched.questions())
+    entries = [*map(_mail_entry, work.mail()), *questions, *map(_handoff_entry, passed_on)]
     if not entries:
         return Answer(foot=f"There is no mail for {me}, and there are no handoffs.", data={"you": me})
     return Answer(entries=tuple(entries), data={"you": me},
@@ -439,6 +445,20 @@ def _mail_entry(message: Entity) -> Entry:
     shown = f"message {message.item_id} from {value.get('sender')} to {value.get('recipient')} ({str(value.get('created', ''))[:16]}Z{wants}): {text}"
     return Entry(shown, {"id": message.item_id, "type": "message", "from": str(value.get("sender", "")), "to": str(value.get("recipient", "")),
                          "state": str(value.get("state", "")), "needs_answer": value.get("needs_answer") is True, "text": text})  # fmt: skip
+
+
+def _question_entry(question: Entity) -> Entry:
+    value = question.value
+    held = value.get("options")
+    options = list(map(str, held)) if isinstance(held, list) else []
+    command = f"periplus dispatch answer {question.item_id} TEXT"
+    text, asker = str(value.get("text", "")), str(value.get("asker", ""))
+    among = f" ({' / '.join(map(one_line, options))})" if options else ""
+    about = f" about {value['assignment']}" if value.get("assignment") else ""
+    shown = f"question {question.item_id} of {asker or 'a dispatch'} to a person{about} ({str(value.get('created', ''))[:16]}Z): {text}{among}"
+    return Entry(f"{shown}\n  A person answers it: {command}",
+                 {"id": question.item_id, "type": "question", "from": asker, "state": str(value.get("state", "")), "options": options,
+                  "assignment": str(value.get("assignment", "")), "command": command, "text": text})  # fmt: skip
 
 
 def _handoff_entry(handoff: Entity, *, is_whole: bool = False) -> Entry:
