@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,10 +12,18 @@ import pytest
 from cli_support import Shell
 from periplus.base.clock import SystemClock
 from periplus.base.errors import NotFoundError, RefusedError
+from periplus.base.process.process_marks import process_mark
 from periplus.cli.common.dispatch_schemas import SpentOut
 from periplus.journal import Writer
 from periplus.memory.coordination.assignments import Offer, change_assignment, offer_step
-from periplus.memory.coordination.dispatches import NewDispatch, NewQuestion, ask_person, open_questions, start_dispatch
+from periplus.memory.coordination.dispatches import (
+    NewDispatch,
+    NewQuestion,
+    ask_person,
+    change_dispatch,
+    open_questions,
+    start_dispatch,
+)
 from periplus.memory.coordination.plans import NewStep
 from periplus.project.trail_store.model_costs import TrailCosts, trail_costs
 from periplus.server.mcp.tool_arguments import MessageArguments, PlanArguments
@@ -188,3 +199,45 @@ def test_the_tool_shows_questions_and_answers_none(ada, asked):
     with pytest.raises(RefusedError, match="a question to a person"):
         run_message(ada, MessageArguments(action="answer", id=asked.item_id, text="8"))
     assert ada.show(asked.item_id).value["state"] == "open"
+
+
+# -- who and status -----------------------------------------------------------------------------------------------------
+
+
+def carried(project, dispatch, pid):
+    """As if the process ``pid`` were the supervisor of the dispatch."""
+    mark = process_mark(pid, project.journal.files)._asdict()
+    return change_dispatch(project.journal, project.writer, dispatch.item_id, fields={"process": mark})
+
+
+def test_who_and_status_tell_agents_at_work_and_who_carries_them(ada, shell, asked):
+    dispatch = ada.show(str(asked.value["dispatch"]))
+    told = shell.json("who")
+    (agent,), (progress,), (question,) = told.agents, told.dispatches, told.questions
+    assert (agent.agent, agent.state, agent.paths, agent.theirs) == ("codex", "waiting", ["src/auth.py"], False)
+    assert (progress.done, progress.steps, progress.supervisor) == (0, 3, "gone")
+    assert progress.resume == f"periplus dispatch start --resume {dispatch.item_id}"
+    assert question.id == asked.item_id
+    out = shell("who").out
+    assert f"codex waiting since {agent.since[:16]}Z: hash (src/auth.py) [{agent.id}]" in out
+    assert f"{dispatch.item_id} Move to argon2: 0 of 3 steps done, supervisor gone: {progress.resume}" in out
+    status = shell("status").out
+    assert f"dispatch {dispatch.item_id}: 0 of 3 steps done, supervisor gone: {progress.resume}" in status
+    assert "agents   1 at work here: periplus who" in status
+    assert "ask      1 question for a person to answer: periplus inbox mail" in status
+    assert "1 dispatch," in status
+    carried(ada, dispatch, os.getpid())
+    assert "0 of 3 steps done, supervisor alive" in shell("status").out
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    carried(ada, dispatch, child.pid)
+    child.communicate(b"\n")
+    document = shell.json("status")
+    assert (document.dispatches[0].supervisor, document.at_work, document.questions) == ("gone", 1, 1)
+
+
+def test_what_a_stopped_dispatch_left_is_not_at_work(ada, shell, asked):
+    change_dispatch(ada.journal, ada.writer, str(asked.value["dispatch"]), state="stopped")
+    assert shell("who", code=1).lines == ["Nobody works here now."]
+    status = shell("status").out
+    assert "agents " not in status
+    assert "ask " not in status

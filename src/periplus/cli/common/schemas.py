@@ -56,6 +56,8 @@ from typing import Any, Final
 
 import msgspec
 
+from periplus.cli.common.dispatch_schemas import DispatchProgressOut
+
 
 class InitOut(msgspec.Struct, tag_field="schema", tag="periplus.init/1"):
     """``agents`` have sessions here that can be imported; ``connected`` were connected by this call.
@@ -100,7 +102,8 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     entity files that `git pull` does not overwrite, relative to the project. ``mail`` counts messages to you that are unread or
     need an answer, ``handoffs`` open handoffs for you or anybody, ``candidates`` open proposals. ``unsure`` counts the newest of
     the ``records`` that may not be on disk because a sync failed; others do not see them until the next write. ``found`` is
-    damage that the last complete check found.
+    damage that the last complete check found. ``dispatches`` are the open ones, ``at_work`` counts assignments that agents do here
+    now, ``at_work_elsewhere`` those of other clones, ``questions`` those of agents that wait for a person.
     """
 
     root: str
@@ -133,6 +136,10 @@ class StatusOut(msgspec.Struct, tag_field="schema", tag="periplus.status/1"):
     candidates: int = 0
     unsure: int = 0
     found: str = ""
+    dispatches: list[DispatchProgressOut] = []
+    at_work: int = 0
+    at_work_elsewhere: int = 0
+    questions: int = 0
 
 
 class RivalOut(msgspec.Struct):

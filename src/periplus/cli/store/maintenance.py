@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from periplus.cli.common.schemas import MendedOut, ProblemOut, StatusOut
     from periplus.journal.storage.parking import Repair
     from periplus.journal.storage.store_joining import Joined
-    from periplus.project.care.status import Status
+    from periplus.project.care.status import Dispatched, Status
 
 _FILES_SHOWN_MAX: Final = 10
 _ALIKE_MAX: Final = 10
+_DISPATCHES_SHOWN_MAX: Final = 5
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
@@ -148,9 +149,11 @@ def _tell_of_store_above(face: Face, root: str) -> None:
 
 def _status(face: Face) -> int:
     from periplus.cli.common.schemas import LeftOut, StatusOut, TakenOut
+    from periplus.cli.work.dispatch_text import progress_outs
 
     with face.open() as project:
         found = project.status()
+    agents = found.dispatched
     result = StatusOut(
         found.root, found.store_id, found.lineage, found.records, found.last_ts, found.counts, found.segment_bytes,
         not found.damage, found.damage, found.is_index_current, found.copied_from, found.previous,
@@ -159,7 +162,7 @@ def _status(face: Face) -> int:
         found.is_checkpoint_due, list(found.unsealed), list(found.apart), list(found.away), list(found.stuck),
         found.sparse,
         list(found.pull_blocked), found.mail, found.handoffs, found.candidates, found.unsure,
-        found.found,
+        found.found, progress_outs(agents.dispatches), agents.at_work, agents.elsewhere, agents.questions,
     )  # fmt: skip
 
     def lines() -> Iterator[str]:
@@ -174,7 +177,7 @@ def _status(face: Face) -> int:
             yield "         a checkpoint is due (it makes rebuilding the index faster): periplus doctor --compact"
         held = {"claim": f" ({found.claims:,} held)"}
         counts = ", ".join(
-            f"{count:,} {name}{'s' if count != 1 else ''}{held.get(name, '')}" for name, count in found.counts.items()
+            f"{_counted(count, _plural(name))}{held.get(name, '')}" for name, count in found.counts.items()
         )
         yield f"holds    {visible(counts) or 'nothing yet'}"
         if found.copied_from:
@@ -202,6 +205,7 @@ def _status(face: Face) -> int:
         if found.unsealed:
             count = len(found.unsealed)
             yield f"runs     {count:,} {'is' if count == 1 else 'are'} being recorded or {'was' if count == 1 else 'were'} abandoned: periplus trail list"
+        yield from _of_dispatches(agents)
         yield from _of_waiting(result)
         yield from _of_files(face, result)
         if found.sparse == "outside":
@@ -223,6 +227,18 @@ def _of_records(found: Status) -> Iterator[str]:
     if found.others:
         clones = f"{_counted(len(found.others), 'other clones')}: periplus log --lineage all"
         yield f"         and {_counted(sum(count for _, count in found.others), 'records')} of {clones}"
+
+
+def _of_dispatches(found: Dispatched) -> Iterator[str]:
+    for one in found.dispatches[:_DISPATCHES_SHOWN_MAX]:
+        yield f"dispatch {one.dispatch.item_id}: {one.words()}"
+    if len(found.dispatches) > _DISPATCHES_SHOWN_MAX:
+        yield f"         and {len(found.dispatches) - _DISPATCHES_SHOWN_MAX:,} more: periplus who"
+    if found.at_work or found.elsewhere:
+        theirs = f", {found.elsewhere:,} in other clones" if found.elsewhere else ""
+        yield f"agents   {found.at_work:,} at work here{theirs}: periplus who"
+    if found.questions:
+        yield f"ask      {_counted(found.questions, 'questions')} for a person to answer: periplus inbox mail"
 
 
 def _of_waiting(found: StatusOut) -> Iterator[str]:
@@ -453,4 +469,10 @@ def _rescued(face: Face, arguments: argparse.Namespace, sources: list[str]) -> l
 def _counted(count: int, name: str) -> str:
     if count != 1:
         return f"{count:,} {name}"
-    return f"1 {name[:-3]}y" if name.endswith("ies") else f"1 {name.removesuffix('s')}"
+    if name.endswith(("ies", "ches")):
+        return f"1 {name[:-3]}y" if name.endswith("ies") else f"1 {name[:-2]}"
+    return f"1 {name.removesuffix('s')}"
+
+
+def _plural(name: str) -> str:
+    return f"{name}{'es' if name.endswith('ch') else 's'}"

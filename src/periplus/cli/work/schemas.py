@@ -26,7 +26,13 @@ from typing import Final
 
 import msgspec
 
-from periplus.cli.common.dispatch_schemas import SpentOut, StepAssignmentOut, WaitingQuestionOut
+from periplus.cli.common.dispatch_schemas import (
+    AgentAtWorkOut,
+    DispatchProgressOut,
+    SpentOut,
+    StepAssignmentOut,
+    WaitingQuestionOut,
+)
 from periplus.cli.common.schemas import ChangedOut, StuckOut
 from periplus.cli.work.claim_schemas import CheckOut, ClaimListOut, ClaimOut, ClaimTakenOut
 
@@ -167,7 +173,12 @@ class PresentOut(msgspec.Struct):
 
 
 class WhoOut(msgspec.Struct, tag_field="schema", tag="periplus.who/1"):
+    """``agents`` are assignments at work, ``dispatches`` those that are open, ``questions`` wait for a person's answer."""
+
     present: list[PresentOut]
+    agents: list[AgentAtWorkOut] = []
+    dispatches: list[DispatchProgressOut] = []
+    questions: list[WaitingQuestionOut] = []
 
 
 WORK_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {

@@ -62,6 +62,14 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 
 def _who(face: Face) -> int:
+    from periplus.cli.work.dispatch_text import (
+        agent_lines,
+        agents_at_work,
+        progress_lines,
+        progress_outs,
+        question_lines,
+        question_outs,
+    )
     from periplus.cli.work.schemas import PresentOut, WhoOut
 
     with face.open() as project:
@@ -71,6 +79,8 @@ def _who(face: Face) -> int:
                        [claim_out(project, claim, symbols) for claim in one.claims])
             for one in project.work.who()
         ]  # fmt: skip
+        progress = project.work.dispatched.progress()
+        agents, questions = agents_at_work(project), question_outs(project.work.dispatched.questions())
         now_ms = project.journal.clock.now_ms()
 
     def lines() -> Iterator[str]:
@@ -80,11 +90,14 @@ def _who(face: Face) -> int:
             yield f"{face.palette.name}{visible(one.name)}{face.palette.end}{session}{model}"
             for claim in one.claims:
                 yield f"  {claim_line(face, claim, now_ms)}"
-        if not present:
+        if not present and not agents:
             yield "Nobody works here now."
+        yield from agent_lines(face, agents)
+        yield from progress_lines(face, progress)
+        yield from question_lines(face, questions)
 
-    face.emit(WhoOut(present), lines)
-    return 0 if present else 1
+    face.emit(WhoOut(present, agents, progress_outs(progress), questions), lines)
+    return 0 if present or agents else 1
 
 
 def _out(entity: Entity) -> SessionOut:

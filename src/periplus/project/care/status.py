@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Status", "status_of"]
+__all__ = ["Dispatched", "Status", "status_of"]
 
 import os
 from collections.abc import Collection
@@ -13,7 +13,17 @@ from periplus.base.named_tuple import NamedTuple
 if TYPE_CHECKING:
     from periplus.journal.journal import Journal
     from periplus.journal.projections.external_edits import TakenIn
+    from periplus.memory.coordination.dispatch_overview import DispatchProgress
     from periplus.project.store import ProjectStore
+
+
+class Dispatched(NamedTuple):
+    """Open dispatches, assignments that agents do here now and in other clones, and questions that wait for a person."""
+
+    dispatches: tuple[DispatchProgress, ...] = ()
+    at_work: int = 0
+    elsewhere: int = 0
+    questions: int = 0
 
 
 class Status(NamedTuple):
@@ -50,6 +60,7 @@ class Status(NamedTuple):
     claims: int = 0  # claims that hold now; ``counts`` also has released and expired ones
     unsure: int = 0  # records whose fsync failed: readers do not get them until they are known to be on the disk
     found: str = ""  # what the last checkup found wrong, where nothing that was read now is
+    dispatched: Dispatched = Dispatched()
 
 
 def status_of(project: ProjectStore) -> Status:
@@ -110,7 +121,19 @@ def status_of(project: ProjectStore) -> Status:
         len(ProjectWork(project).claims()) if "claim" in counts else 0,
         len(list_unconfirmed(journal)),
         told_of_damage(project.root),
+        _dispatched(project, counts),
     )
+
+
+def _dispatched(project: ProjectStore, held: Collection[str]) -> Dispatched:
+    from periplus.project.knowledge.dispatched_work import DispatchedWork
+
+    if "dispatch" not in held and "question" not in held:
+        return Dispatched()
+    work = DispatchedWork(project)
+    at_work = work.at_work()
+    theirs = sum(map(work.is_of_another_clone, at_work))
+    return Dispatched(tuple(work.progress()), len(at_work) - theirs, theirs, len(work.questions()))
 
 
 def _waiting(journal: Journal, name: str, held: Collection[str]) -> tuple[int, int, int]:
