@@ -25,9 +25,11 @@ from periplus.memory.coordination.dispatches import (
     start_dispatch,
 )
 from periplus.memory.coordination.plans import NewStep
+from periplus.memory.coordination.sessions import NewSession
+from periplus.project import Project
 from periplus.project.trail_store.model_costs import TrailCosts, trail_costs
-from periplus.server.mcp.tool_arguments import MessageArguments, PlanArguments
-from periplus.server.mcp.write_tools import run_message, run_plan
+from periplus.server.mcp.tool_arguments import ClaimArguments, MessageArguments, PlanArguments
+from periplus.server.mcp.write_tools import run_claim, run_message, run_plan
 from support import BOB
 
 pytestmark = pytest.mark.quick
@@ -241,3 +243,78 @@ def test_what_a_stopped_dispatch_left_is_not_at_work(ada, shell, asked):
     status = shell("status").out
     assert "agents " not in status
     assert "ask " not in status
+
+
+# -- briefs -------------------------------------------------------------------------------------------------------------
+
+
+def titles(project, task=""):
+    return {section.title: [line.text for line in section.lines] for section in project.brief(task).sections}
+
+
+def test_a_brief_tells_what_other_agents_do_now(ada, clock):
+    dispatch, made = dispatched(ada)
+    held = changed(ada, offered(ada, dispatch, made.steps[0]), "running", run="r1")
+    other = offered(ada, dispatch, made.steps[1], "gemini")
+    found = titles(ada, "Send mail")
+    assert [line.rpartition(" ")[2] for line in found["Other agents at work"]] == [
+        f"[{held.item_id}]",
+        f"[{other.item_id}]",
+    ]
+    assert found["Other agents at work"][0].startswith("- codex running since ")
+    assert ": hash (src/auth.py)" in found["Other agents at work"][0]
+    assert "Claims of others" not in found
+    worker = Writer.named(f"codex-{made.steps[0].item_id[-8:]}")
+    with Project(ada.root, worker, clock=clock) as project:
+        (line,) = titles(project, "Send mail")["Other agents at work"]
+        assert "gemini offered" in line
+        assert project.brief("Send mail", budget_tokens=100).tokens <= 100
+    changed(ada, other, "cancelled")
+    changed(ada, ada.show(held.item_id), "failed")
+    assert "Other agents at work" not in titles(ada, "Send mail")
+
+
+def test_the_tool_lists_agents_at_work_beside_claims(ada, asked):
+    entries = run_claim(ada, ClaimArguments()).entries
+    assert entries[-1].data["id"] == asked.value["assignment"]
+    assert entries[-1].data["paths"] == ["src/auth.py"]
+
+
+def test_a_brief_tells_where_the_work_of_a_failed_assignment_lies(ada, clock):
+    dispatch, made = dispatched(ada)
+    step = made.steps[0]
+    held = changed(ada, offered(ada, dispatch, step), "running", run="r1")
+    held = changed(ada, held, "timed_out", "over an hour")
+    left = (
+        f"codex timed out (over an hour); its work is on the branch periplus/{step.item_id}, in the worktree {step.item_id}-w:"
+        f" periplus dispatch show {held.item_id}"
+    )
+    assert f"tried before: {left}" in titles(ada)["Ready plan steps"][0]
+    for task in (step.item_id, f"Go on with {step.item_id}", "hash"):
+        assert titles(ada, task)["Earlier attempts at this step"] == [f"- hash: {left} [{held.item_id}]"]
+    assert "Earlier attempts at this step" not in titles(ada, "rehash everything")
+    worker = Writer.named(f"gemini-{step.item_id[-8:]}")
+    with Project(ada.root, worker, clock=clock) as project:
+        project.work.take(step=step.item_id)
+        assert titles(project)["Earlier attempts at this step"] == [f"- hash: {left} [{held.item_id}]"]
+        project.work.change_state([step.item_id], "done")
+        assert "Earlier attempts at this step" not in titles(project, step.item_id)
+
+
+def test_a_worker_is_told_of_the_runs_before_its_own(ada, clock):
+    dispatch, made = dispatched(ada)
+    runs = [{"id": "r1", "agent": "codex", "ending": "silent for 900 s"}, {"id": "r2", "agent": "gemini"}]
+    changed(ada, offered(ada, dispatch, made.steps[0]), "running", run="r2", runs=runs)
+    with Project(ada.root, Writer.named(f"codex-{made.steps[0].item_id[-8:]}"), clock=clock) as project:
+        (line,) = titles(project)["Earlier attempts at this step"]
+    assert line.startswith(
+        f"- codex ended: silent for 900 s; its work is on the branch periplus/{made.steps[0].item_id} [asg_"
+    )
+
+
+def test_assignments_are_no_news_of_their_own(ada, bob):
+    bob.work.begin_session(NewSession("s"))
+    bob.work.seal_session("s")
+    dispatch, made = dispatched(ada)
+    changed(ada, offered(ada, dispatch, made.steps[0]), "running", run="r1")
+    assert {one.item_type for one in bob.changed("s").items} == {"dispatch", "plan", "step"}

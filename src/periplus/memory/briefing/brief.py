@@ -125,7 +125,7 @@ def _candidates(
     if writer is not None:
         from periplus.memory.briefing.work_sections import work_sections
 
-        found[_RULES:_RULES] = work_sections(journal, writer, now_ms)
+        found[_RULES:_RULES] = work_sections(journal, writer, now_ms, task)
     if task.strip():
         found.append(_sessions(journal, task, now_ms))
         found += _files(journal, task, ground.root, code)

@@ -22,7 +22,9 @@ from periplus.journal import Entity, Journal, Writer
 from periplus.memory.entities.types import CANDIDATE, is_ended, rows_of
 from periplus.memory.retrieval.recall import bring_up_to_date
 
-_UNTOLD: Final = frozenset({"agent", "claim", "message", "run", "session"})  # reported elsewhere, or not at all
+_UNTOLD: Final = frozenset(
+    {"agent", "assignment", "claim", "loop", "message", "question", "run", "session"}
+)  # reported elsewhere, or not at all
 _ORDER: Final = ("conflict", "constraint", "trap", "decision", "lesson", "handoff", "plan", "step", "note", "candidate")
 _TEXT_CHARACTERS: Final = 300
 _FILES_MAX: Final = 200

@@ -13,8 +13,10 @@ __all__ = [
     "assignment_words",
     "assignments_at_work",
     "assignments_by_step",
+    "earlier_runs",
     "is_of_another_clone",
     "is_worker",
+    "left_assignments",
     "left_words",
     "newest_assignment",
     "open_progress",
@@ -33,7 +35,7 @@ from periplus.journal import Entity, Journal, Writer
 from periplus.memory.coordination.assignments import OPEN_STATES, is_at_work
 from periplus.memory.coordination.dispatches import open_dispatches
 from periplus.memory.coordination.plans import steps_of
-from periplus.memory.entities.types import MEMORY_TYPES
+from periplus.memory.entities.types import MEMORY_TYPES, is_ended
 from periplus.memory.fulltext.links import linked
 
 Supervisor: TypeAlias = Literal["alive", "gone", "elsewhere"]
@@ -167,6 +169,32 @@ def assignment_words(journal: Journal, assignment: Entity) -> str:
     return f"{value.get('agent')} {state}{whose}{began}{again}{reason}"
 
 
+def left_assignments(journal: Journal) -> dict[str, Entity]:
+    """Return the newest assignment, by the id of its step, of each open step that no agent is at work on any more."""
+    found: dict[str, Entity] = {}
+    for one in sorted(linked(journal, "assignment", "state", *sorted(_LEFT)), key=_by_age):
+        step = journal.as_read("step", str(one.value.get("step", "")))
+        if step is not None and not is_ended("step", step.value.get("state")):
+            found[step.item_id] = one
+    if found:
+        for one in assignments_at_work(journal):
+            found.pop(str(one.value.get("step", "")), None)
+    return found
+
+
+def earlier_runs(assignment: Entity) -> list[str]:
+    """Return the runs of an assignment at work that ended before the present one, as text."""
+    value = assignment.value
+    ended = [
+        one for one in _objects(value.get("runs"))
+        if one.get("id") != value.get("run") and one.get("ending") and one.get("purpose", "work") == "work"
+    ]  # fmt: skip
+    return [
+        f"{one.get('agent')} ended{_at(one)}: {_short(one.get('ending'))}; its work is on the branch {value.get('branch')}"
+        for one in ended
+    ]
+
+
 def left_words(assignment: Entity) -> str:
     """Return how an assignment ended without result and where its work lies, as text; empty for any other."""
     value = assignment.value
@@ -174,8 +202,8 @@ def left_words(assignment: Entity) -> str:
         return ""
     ended = str(value.get("state", "")).replace("_", " ")
     why = f" ({_short(value.get('reason'))})" if value.get("reason") else ""
-    places = [f"{name} {value[name]}" for name in ("branch", "worktree") if value.get(name)]
-    lies = f"; its work is on {' in the '.join(places)}" if places else ""
+    places = [f"the {name} {value[name]}" for name in ("branch", "worktree") if value.get(name)]
+    lies = f"; its work is on {', in '.join(places)}" if places else ""
     return f"{value.get('agent')} {ended}{why}{lies}: periplus dispatch show {assignment.item_id}"
 
 
@@ -212,3 +240,7 @@ def _objects(held: JSONValue) -> list[Mapping[str, JSONValue]]:
 def _short(text: object) -> str:
     line = " ".join(str(text).split())
     return line if len(line) <= _REASON_CHARACTERS else f"{line[: _REASON_CHARACTERS - 1]}…"
+
+
+def _at(run: Mapping[str, JSONValue]) -> str:
+    return f" {str(run['ended'])[:16]}Z" if run.get("ended") else ""

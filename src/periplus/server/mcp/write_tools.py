@@ -205,9 +205,20 @@ def run_claim(project: Project, given: ClaimArguments) -> Answer:
             Entry(f"{one.name} {what}{seen}", {"who": one.name, "claims": [claim.item_id for claim in one.claims]})
         )
         entries += [_claim_entry(work, claim) for claim in one.claims]
+    entries += [_agent_entry(work, one) for one in work.dispatched.at_work()]
     if not entries:
         return Answer(foot="Nobody else works here, and there are no claims.")
     return Answer(entries=tuple(entries), more=lambda _: call_of("claim", budget=min(50_000, 2 * given.budget)))
+
+
+def _agent_entry(work: ProjectWork, assignment: Entity) -> Entry:
+    value, paths = assignment.value, work.dispatched.paths(assignment)
+    text = one_line(value.get("text", ""), 300)
+    where = f" ({', '.join(paths)})" if paths else ""
+    shown = f"{one_line(work.dispatched.words(assignment))}: {text}{where} [{assignment.item_id}]"
+    data = {name: value.get(name, "") for name in ("agent", "state", "step", "dispatch")}
+    return Entry(shown, {"id": assignment.item_id, "type": "assignment", **data, "paths": paths, "text": text,
+                         "theirs": work.dispatched.is_of_another_clone(assignment)})  # fmt: skip
 
 
 def _is_there(project: Project, path: str) -> bool:
