@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from cli_support import Shell
+from hook_support import hook
 from periplus.base.clock import SystemClock
 from periplus.base.errors import NotFoundError, RefusedError
 from periplus.base.process.process_marks import process_mark
 from periplus.cli.common.dispatch_schemas import SpentOut
 from periplus.journal import Writer
+from periplus.memory import Memory
 from periplus.memory.coordination.assignments import Offer, change_assignment, offer_step
 from periplus.memory.coordination.dispatches import (
     NewDispatch,
@@ -318,3 +320,17 @@ def test_assignments_are_no_news_of_their_own(ada, bob):
     dispatch, made = dispatched(ada)
     changed(ada, offered(ada, dispatch, made.steps[0]), "running", run="r1")
     assert {one.item_type for one in bob.changed("s").items} == {"dispatch", "plan", "step"}
+
+
+@pytest.mark.slow
+def test_a_session_of_a_dispatched_agent_begins_without_a_second_brief(ada):
+    ada.remember(Memory("constraint", "The cogs are oiled with olive oil only"))
+    ada.journal.project()
+
+    def told(source, **environment):
+        event = {"session_id": "s1", "cwd": ada.folder, "hook_event_name": "SessionStart", "source": source}
+        return hook("SessionStart", event, cwd=ada.folder, environment=environment).stdout
+
+    assert b"olive oil" in told("startup")
+    assert told("startup", PERIPLUS_RUN="r1") == b""
+    assert b"olive oil" in told("compact", PERIPLUS_RUN="r1")

@@ -277,6 +277,8 @@ def _write(text: str) -> None:
 
 
 def _answer(root: str, event: HookEvent, folder: str) -> None:
+    if event.kind == "session-start" and event.source != "compact" and os.environ.get("PERIPLUS_RUN"):
+        return  # the prompt of a dispatched agent has the brief of its step, until it is compacted
     if not os.path.exists(os.path.join(root, "index.sqlite")):
         return  # building it takes longer than an agent should wait; the background process does it
     from periplus.project.agent_hooks.told_facts import Told
