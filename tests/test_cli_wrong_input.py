@@ -19,12 +19,14 @@ from pathlib import Path
 import pytest
 
 from cli_support import claude_session, make_repository
+from dispatch_records import Order
 from periplus.agent.skills.candidates import propose
 from periplus.agent.skills.command_mining import Draft
 from periplus.base.process.locks import Lock
 from periplus.cli.main import COMMANDS, leaves, main, make_parser
 from periplus.journal import Writer
 from periplus.memory import Memory
+from periplus.memory.coordination.dispatches import NewQuestion, open_questions
 from periplus.project import Project
 from sampling import sampled
 from v1_samples import make_v1
@@ -75,6 +77,11 @@ RIGHT = {
     "plan done": ("writes", ["{step}"]),
     "plan block": ("writes", ["{step}"]),
     "plan drop": ("writes", ["{step}"]),
+    "dispatch list": ("reads", []),
+    "dispatch show": ("reads", []),
+    "dispatch answer": ("writes", ["{question}", "Blue"]),
+    "dispatch retry": ("writes", ["{failed}"]),
+    "dispatch stop": ("writes", []),
     "handoff write": ("writes", ["Half of it is done"]),
     "handoff list": ("reads", []),
     "handoff accept": ("writes", ["{handoff}"]),
@@ -512,6 +519,20 @@ WRONG = {
     ],
     "plan block": [missing("ID"), (["{note}"], 1, "not a plan or step")],
     "plan drop": [missing("ID"), (["{step}", "{trap}"], 1, "not a plan or step")],
+    "dispatch list": [EXTRA_WORD, (["--limit", "0"], 2, "0 is not between")],
+    "dispatch show": [UNKNOWN_ID, (["{note}"], 1, "is a note, not an assignment")],
+    "dispatch answer": [
+        missing("ID"),
+        (["{note}", "x"], 1, "is a note, not a question"),
+        (["{question}", " "], 2, "the answer is empty"),
+    ],
+    "dispatch retry": [
+        missing("ID"),
+        UNKNOWN_ID,
+        (["{note}"], 1, "is a note, not an assignment"),
+        (["{offered}"], 5, "there is nothing to try again"),
+    ],
+    "dispatch stop": [UNKNOWN_ID, (["{note}"], 1, "is a note, not a dispatch")],
     "handoff write": [
         missing("TEXT"),
         ([" "], 2, "text"),
@@ -1052,6 +1073,17 @@ def make_place(work: Path) -> Place:
     place.words["claim"] = json.loads(claim[1])["claim"]["id"]
     made = json.loads(place.run("plan", "make", "Count the cogs", "--step", "Find them", "--json")[1])
     place.words |= {"plan": made["plan"]["id"], "step": made["steps"][0]["id"]}
+    with Project.open(os.fspath(place.project), Writer("ada", "who_0000000000000000", "", 1)) as project:
+        order = Order(project)
+        offered, failed = order.offer(1), order.start(0)
+        order.change(failed, "failed", reason="it gave up", question=NewQuestion("Which colour?", order.id))
+        (question,) = open_questions(project.journal)
+    place.words |= {
+        "dispatch": order.id,
+        "offered": offered.item_id,
+        "failed": failed.item_id,
+        "question": question.item_id,
+    }
     place.words["handoff"] = json.loads(place.run("handoff", "write", "Two cogs", "--json")[1])["handoff"]["id"]
     sent = place.run("inbox", "send", "ada", "How many?", "--as", "bob", "--json")
     place.words["message"] = json.loads(sent[1])["messages"][0]["id"]

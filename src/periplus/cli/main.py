@@ -36,7 +36,7 @@ _TELLS_OF_DAMAGE: Final = ("status", "doctor")  # in their output; others warn a
 _ONLY_SAYS: Final = frozenset({
     "blame", "brief", "candidates list", "changed", "claim list", "code calls", "code find", "code impact", "code map", "code outline",
     "code refs", "code search", "code show", "code status", "completion", "context diff", "context expand", "context log",
-    "context refs", "context show", "handoff list", "inbox mail", "log", "models list", "plan list", "plan show", "plugins list",
+    "context refs", "context show", "dispatch list", "dispatch show", "handoff list", "inbox mail", "log", "models list", "plan list", "plan show", "plugins list",
     "recall", "related", "review", "servers list", "show", "skills list", "status", "trail diff", "trail list", "trail show",
     "trust list", "who",
 })  # fmt: skip
@@ -82,6 +82,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("check", "show who claims paths, and which constraints and traps apply to them", "periplus.cli.work.claims"),
     Command("claim", "claim paths, list claims, release them", "periplus.cli.work.claims"),
     Command("plan", "make plans with steps, and take the next step that is ready", "periplus.cli.work.plans"),
+    Command("dispatch", "let several agents do a plan, each step tested and merged; watch, stop, answer them", "periplus.cli.dispatch.commands"),
     Command("handoff", "hand over unfinished work, or take it over", "periplus.cli.work.handoffs"),
     Command("inbox", "read and send mail; accept or refuse memory of other projects", "periplus.cli.work.inbox"),
     Command("trail", "record, import, show, verify and replay what agents did", "periplus.cli.trail.commands"),
@@ -122,7 +123,20 @@ PARTS: Final[dict[str, str]] = {
 # The default actions of commands that have actions.
 ALONE: Final[dict[str, str]] = {
     **dict.fromkeys(
-        ("candidates", "claim", "handoff", "models", "plan", "plugins", "servers", "skills", "trail", "trust"), "list"
+        (
+            "candidates",
+            "claim",
+            "dispatch",
+            "handoff",
+            "models",
+            "plan",
+            "plugins",
+            "servers",
+            "skills",
+            "trail",
+            "trust",
+        ),
+        "list",
     ),
     "inbox": "mail",
 }

@@ -21,6 +21,7 @@ from periplus.cli.agent.skill_schemas import SKILL_SCHEMAS
 from periplus.cli.common.examples import EXAMPLES
 from periplus.cli.common.schemas import SCHEMAS
 from periplus.cli.context.schemas import CONTEXT_SCHEMAS
+from periplus.cli.dispatch.schemas import DISPATCH_SCHEMAS
 from periplus.cli.integration.completion_schemas import COMPLETION_SCHEMAS
 from periplus.cli.integration.connection_schemas import CONNECT_SCHEMAS
 from periplus.cli.integration.mcp_schemas import MCP_SCHEMAS
@@ -43,6 +44,7 @@ ALL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     **KNOWING_SCHEMAS,
     **CODE_SCHEMAS,
     **WORK_SCHEMAS,
+    **DISPATCH_SCHEMAS,
     **CONNECT_SCHEMAS,
     **REVIEW_SCHEMAS,
     **RUN_SCHEMAS,
