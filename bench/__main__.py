@@ -21,6 +21,7 @@ from bench import (
     contexts,
     contexts_select,
     contexts_server,
+    dispatch,
     files,
     hooks,
     importing,
@@ -67,6 +68,7 @@ PARTS: Final[dict[str, Callable[[Bench], Iterator[Row]]]] = {
     "select": contexts_select.measure,
     "server": contexts_server.measure,
     "agent": agent_tape.measure,
+    "dispatch": dispatch.measure,
     "writers": writers.measure,
 }
 RESULTS: Final = os.path.join(REPOSITORY, "bench", "results")

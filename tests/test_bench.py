@@ -77,6 +77,12 @@ EXPECTED = [
         for name in ("the message alone", "with recent work")
         for depth in (1, 5)
     ),
+    ("dispatch", "going on with 3 steps after a kill", "what is allowed"),
+    ("dispatch", "start of a lane, 50 files", "git worktree add"),
+    ("dispatch", "supervisor, 8 silent lanes", "what is allowed"),
+    ("dispatch", "supervisor, CPU a step of 3", "what is allowed"),
+    ("dispatch", "the same beyond git worktree add, 50 files", "what is allowed"),
+    ("dispatch", "the same with git and keepers, 3 steps", "what is allowed"),
     *(("append", label, baseline) for label, baseline in APPENDS),
     *(
         ("append", f"remember, {who}{suffix}", f"SQLite: row, full text, file{more}")

@@ -93,7 +93,7 @@ class Supervisor:
                 outcome = self._outcome()
                 if outcome is not None:
                     return outcome
-                self._sleep(BUSY_S if is_busy else LOOK_S)
+                self.sleep(BUSY_S if is_busy else LOOK_S)
 
     def look(self) -> bool:
         """Do what can be done now; return True where something was."""
@@ -286,7 +286,7 @@ class Supervisor:
         run = str(assignment.value.get("run", ""))
         return bool(run) and self.workplace.run_folder(run).standing() in ("running", "orphaned", "starting")
 
-    def _sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float = LOOK_S) -> None:
         """Sleep until a job ends, or for so long."""
         poll = select.poll()
         fds: list[int] = []
