@@ -182,6 +182,14 @@ def test_a_worker_without_a_sign_of_life_is_stopped_and_one_that_computes_is_not
         assert git(yard.folder, "show", f"{found['one'].branch}:n/b") == "4"
 
 
+def test_a_worktree_that_grows_beyond_its_limit_ends_the_attempt(yard):
+    with yard.open() as project:
+        plan = yard.plan(project, one=[[{"write": {"big": "x" * 3_000_000}}, {"hang": {}}]])
+        dispatch = yard.order(project, plan, limits={"disk_bytes": 2_000_000, "retries": 0})
+        found = done(yard, project, dispatch, "stopped")["one"]
+        assert (found.state, found.reason) == ("timed_out", "its worktree grew beyond its limit")
+
+
 def test_usage_is_summed_and_its_limit_stops_the_dispatch(yard):
     with yard.open() as project:
         spent = {"usage": {"tokens_in": 1000, "cached": 400, "out": 50, "cost": 0.01}}

@@ -27,7 +27,7 @@ from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import SecretFoundError, UsageError
 from periplus.dispatch.handover.result_file import read_result
 from periplus.dispatch.supervision.jobs import Jobs
-from periplus.dispatch.supervision.life_signs import LifeSigns
+from periplus.dispatch.supervision.life_signs import DiskUse, LifeSigns
 from periplus.dispatch.supervision.merge_queue import MergeQueue
 from periplus.dispatch.supervision.preparation import placed_paths, prepare
 from periplus.dispatch.supervision.submission import Evidence, judged
@@ -57,6 +57,7 @@ class Lane:
         self.queue = MergeQueue(workplace, self)
         self._signs: dict[str, LifeSigns] = {}
         self._usage: dict[str, Usage] = {}
+        self._disks: dict[str, DiskUse] = {}
         self._stops: dict[str, tuple[str, float]] = {}  # why a job was asked to stop, and when
         self._ways: dict[str, Callable[[Entity], Entity | None]] = {
             "offered": self._offered, "running": self._running, "waiting": self._waiting, "submitted": self._submitted,
@@ -125,6 +126,11 @@ class Lane:
             self._signs.pop(run.id, None)
             return ending, ended
         self._limit(value, run, folder, usage)
+        if run.purpose in ("work", "review") and usage.follow(self._at, run, self.jobs.folder_of(value, run)):
+            runs: list[JSONValue] = msgspec.to_builtins(
+                [*value.runs[:-1], msgspec.structs.replace(run, trail=usage.live_trail)]
+            )
+            self._at.change(assignment, {"runs": runs})
         return None
 
     def _read_output(self, value: Assignment, run: Attempt, folder: RunFolder) -> Usage:
@@ -152,6 +158,8 @@ class Lane:
             self.stop(run.id, "silence")
         if self.is_spent():
             self.stop(run.id, "limit")
+        if self._disks.setdefault(value.worktree, DiskUse(self._at.worktree(value))).is_over(limits.disk_bytes):
+            self.stop(run.id, "disk")
 
     def is_spent(self) -> bool:
         """Return True where the tokens or the money of the dispatch are spent, running work included."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-__all__ = ["LifeSigns", "newest_change"]
+__all__ = ["DiskUse", "LifeSigns", "newest_change"]
 
 import os
+import time
 from typing import Final
 
 from periplus.dispatch.processes import Life
 
 _CPU_SHARE: Final = 0.02  # of a core since the last sign; timers of an idle program take less
 _FILES_MAX: Final = 200_000
+_DISK_S: Final = 60.0  # between two measures of the same worktree; less while its job is young
+_DISK_MIN_S: Final = 0.5
+_DISK_SHARE: Final = 200  # and as many times as long as the last one took
 
 
 class LifeSigns:
@@ -44,6 +48,41 @@ class LifeSigns:
     def age_s(self, now_s: float) -> float:
         """Return the seconds since the last sign."""
         return now_s - self._at_s
+
+
+class DiskUse:
+    """The size of a worktree, measured seldom: each measure looks at every file."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._begun_s = self._due_s = time.monotonic()
+
+    def is_over(self, bytes_max: int) -> bool:
+        """Return True where the files take more than ``bytes_max`` (0: no limit), as far as it is time to measure."""
+        now_s = time.monotonic()
+        if not bytes_max or now_s < self._due_s:
+            return False
+        size = used_bytes(self._folder)
+        age_s, taken_s = now_s - self._begun_s, time.monotonic() - now_s
+        self._due_s = now_s + max(_DISK_MIN_S, min(_DISK_S, age_s), _DISK_SHARE * taken_s)
+        return size > bytes_max
+
+
+def used_bytes(folder: str) -> int:
+    """Return the bytes that the files below a folder take on the disk; links are not followed."""
+    size = count = 0
+    waiting = [folder]
+    while waiting and count < _FILES_MAX:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    count += 1
+                    size += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except OSError:
+            continue  # it was removed meanwhile
+    return size
 
 
 def newest_change(path: str) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 __all__ = ["Evidence", "Outcome", "judged"]
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from periplus.base.named_tuple import NamedTuple
 from periplus.dispatch.handover.result_file import HandedIn
@@ -23,7 +23,7 @@ class Evidence(NamedTuple):
     handed_in: HandedIn
     commits: int
     paths: tuple[str, ...]
-    ending: str  # exited, stopped, wall, silence, limit, lost
+    ending: str  # exited, stopped, wall, silence, limit, disk, lost
     code: int | None
     last_words: str = ""
     secrets: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Judgement(NamedTuple):
 def judged(evidence: Evidence) -> Judgement:
     """Return how a run is taken."""
     result = evidence.handed_in.result
-    if evidence.ending in ("wall", "silence", "limit") and (result is None or result.status != "done"):
+    if evidence.ending in _ENDINGS and (result is None or result.status != "done"):
         return Judgement("timed_out", _ENDINGS[evidence.ending])
     if result is not None and result.status == "question" and result.question:
         return Judgement("question", result.question)
@@ -80,8 +80,9 @@ def _wrong(evidence: Evidence) -> str:
     return ""
 
 
-_ENDINGS = {
+_ENDINGS: Final = {
     "wall": "it took longer than its limit",
     "silence": "it gave no sign of life: no output, no change of a file, no processor time",
     "limit": "the limit of tokens or money was reached",
+    "disk": "its worktree grew beyond its limit",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = ["RunTrail", "Usage"]
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _READ_BYTES: Final = 1 << 20
 _PIECES_MAX: Final = 8  # at one look: a flood of output must not hold up the others
+_FOLLOW_S: Final = 20.0
+_FOLLOW_SHARE: Final = 200  # an import is repeated only after so many times its duration
 _PROMPT_BYTES_MAX: Final = 1 << 20
 
 
@@ -43,6 +46,9 @@ class Usage:
         earlier = self.before._replace(tokens_in=self.before.tokens_in + self.before.cached)  # as agents count
         self.reading = adapter.reading(earlier) if adapter is not None else Reading()
         self._offset = 0
+        self._imported: dict[str, int] = {}  # sizes of the agent's own files at their last import
+        self._due_s = time.monotonic() + _FOLLOW_S
+        self.live_trail = ""
 
     @property
     def spent(self) -> Spent:
@@ -76,6 +82,26 @@ class Usage:
         if self._adapter is None:
             return ()
         return tuple(self._adapter.transcripts(Sought(self.session or session, worktree, environment)))
+
+    def follow(self, at: Workplace, run: Attempt, worktree: str) -> bool:
+        """Import the agent's own record while it grows, seldom enough; return True where the run has a trail since."""
+        now_s = time.monotonic()
+        if self._adapter is None or now_s < self._due_s:
+            return False
+        self._due_s = now_s + _FOLLOW_S
+        sought = Sought(self.session or run.session, worktree, at.options.environment)
+        had = self.live_trail
+        try:
+            for path in self._adapter.transcripts(sought):
+                size = os.stat(path).st_size
+                if size != self._imported.get(path):
+                    found = at.project.import_transcripts(path)
+                    self.live_trail = found[-1].entity.item_id if found else self.live_trail
+                    self._imported[path] = size
+        except (PeriplusError, OSError):
+            return False  # half a record is no damage: the end of the run imports all of it
+        self._due_s = time.monotonic() + max(_FOLLOW_S, _FOLLOW_SHARE * (time.monotonic() - now_s))
+        return self.live_trail != had
 
     def trail(self, at: Workplace, value: Assignment, run: Attempt, worktree: str, code: int | None) -> RunTrail | None:
         """Keep the trail of a run that has ended: imported from the agent's own record, or made of what is known of the run."""
