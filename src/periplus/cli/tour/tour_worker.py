@@ -6,6 +6,8 @@ an earlier try did not do, it plays the better one.
 
 from __future__ import annotations
 
+__all__ = ["main"]
+
 import json
 import os
 import re
