@@ -482,6 +482,108 @@ def test_conclusions_rest_on_findings_for_their_question():
     shut("research", "synthesis", put(FOUND, "synthesis", "ada", nothing), "no conclusion rests on a finding")
 
 
+# -- one fault in each -------------------------------------------------------------------------------------------------------
+
+
+def answered(*answers, **more):
+    """Two blocking findings, answered by the author."""
+    two = put(
+        CHANGE,
+        "findings",
+        "bob",
+        Verdict("changes", (LOST, Finding("blocking", "A reader may see half of it.", "src/a.py", 4))),
+    )
+    two = put(two, "answer", "ada", Answers(answers))
+    return two._replace(tip="t2", commands=(CommandRun("answer", ("make",), 0, "", "t2"),), **more)
+
+
+def instead(evidence, artifact):
+    """Replace the last artifact."""
+    return evidence._replace(artifacts=(*evidence.artifacts[:-1], evidence.artifacts[-1]._replace(artifact=artifact)))
+
+
+FINE = Answer(1, "fixed", "The write is checked now.")
+TEXT = JOINED.artifacts[-1].artifact.text
+USES = JOINED.artifacts[-1].artifact.uses
+REASON = "With the lock held it passes."
+
+
+@pytest.mark.parametrize(
+    ("kind", "phase", "evidence", "said"),
+    [
+        ("review", "findings", put(CHANGE, "findings", "bob", Verdict("changes", ())), "has no finding"),
+        ("review", "findings", put(CHANGE, "findings", "bob", Verdict("changes", (Finding("minor", "TODO"),))), "finding 1 says nothing"),
+        ("review", "answer", answered(FINE), "blocking finding 2 has no answer"),
+        ("review", "answer", answered(Answer(1, "declined", "The task does not ask for it."), Answer(2, "declined", "The task does not ask for it.")), "same words"),
+        ("review", "answer", answered(FINE, Answer(2, "fixed", "n/a")), "blocking finding 2 has no answer"),
+        ("review", "verdict", put(CHANGE, "verdict", "bob", Verdict("approve", (), ("src/a.py:4",))), "no verdict on the answers"),
+        ("review", "verdict", put(ANSWERED, "verdict", "bob", Verdict("changes", ())), "has no finding"),
+        ("ideation", "critiques", put(CRITICISED, "critiques", "cyd", Critiques((Critique(1, "Leases are slow and costly."), Critique(2, "Leases are costly and slow.")))),
+         "two critiques of cyd"),
+        ("ideation", "critiques", instead(CRITICISED, Critiques((Critique(1, "It is bad."),))), "proposal 1 has no critique of substance"),
+        ("ideation", "critiques", instead(CRITICISED, Critiques((Critique(2, "Leases need clocks that agree, which laptops do not have."),))), "proposal 1 has no critique"),
+        ("ideation", "synthesis", instead(JOINED, Synthesis("Use the log.", USES)), "no synthesis of substance"),
+        ("ideation", "synthesis", instead(JOINED, Synthesis(TEXT, (*USES, Use(4, "taken", "it fits well here")))), "names proposal 4"),
+        ("ideation", "synthesis", instead(JOINED, Synthesis(TEXT, (*USES[:2], Use(3, "left", "leases need agreeing clocks")))), "the same reason"),
+        ("debug", "reproduce", instead(REPRODUCED, Reproduction(COMMAND, " : ")), "does not show the symptom"),
+        ("debug", "hypotheses", instead(SUPPOSED, Hypotheses((Cause("The", "Hold the lock and run it."), Cause("Two writers race on it.", "Run with one writer.")))), "1 of 2"),
+        ("debug", "hypotheses", instead(SUPPOSED, Hypotheses((Cause("cache broken", "Hold the lock and run it."), Cause("Two writers race on it.", "Run with one writer.")))), "1 of 2"),
+        ("debug", "hypotheses", instead(SUPPOSED, Hypotheses((Cause("The cache drops held entries.", "run tests"), Cause("Two writers race on it.", "Run with one writer.")))), "1 of 2"),
+        ("review", "answer", ANSWERED._replace(commands=(CommandRun("answer", ("make",), 1, "", "t2"),)), "check has not passed"),
+        ("review", "findings", put(CHANGE._replace(changed=(*CHANGE.changed, Changed("src/b.py", 1, 9))), "findings", "bob",
+                                   Verdict("approve", (), ("src/a.py:4", "src/b.py:3"))), "looked at in src/b.py"),
+        ("research", "findings", Evidence(artifacts=(Handed("findings", "bob", Sources(())), Handed("findings", "cyd", Sources(())))), "there is no question"),
+        ("debug", "isolate", instead(ISOLATED, Isolation("src/cache.py:44", 1, "TODO")), "how the place was found"),
+        ("debug", "isolate", ISOLATED._replace(artifacts=(ISOLATED.artifacts[1], ISOLATED.artifacts[2])), "neither in the trace"),
+        ("debug", "fix", instead(FIXED, Repair("done")), "what was repaired"),
+        ("debug", "fix", FIXED._replace(commands=(REPRODUCED.commands[0]._replace(exit_code=0), *FIXED.commands[1:])), "no command that failed"),
+        ("debug", "fix", FIXED._replace(commands=(*FIXED.commands[:2], CommandRun("fix", ("make",), 0, "", "t1"))), "check has not passed on the present"),
+        ("research", "findings", instead(FOUND, Sources((Sourced(2, "TODO", ("https://example.org/a",)),))), "finding 2 claims nothing"),
+        ("research", "findings", Evidence(artifacts=FOUND.artifacts[1:], places=FOUND.places), "question 1, which there is not"),
+        ("research", "synthesis", instead(CONCLUDED, Report((Conclusion(1, "Every reader decides it.", (1,)),))), "question 2 has no conclusion"),
+        ("research", "synthesis", instead(CONCLUDED, Report((Conclusion(1, "…", (1,)), Conclusion(2, "The host's clock decides.", (2,))))), "on question 1 says nothing"),
+        ("research", "synthesis", instead(CONCLUDED, Report((Conclusion(1, "The host decides it.", (1,)), Conclusion(2, "It decides: the host.", (2,))))), "two conclusions say the same"),
+    ],
+)  # fmt: skip
+def test_one_fault_shuts_a_gate(kind, phase, evidence, said):
+    shut(kind, phase, evidence, said)
+
+
+def test_a_finding_may_be_declined_without_a_commit():
+    kept = instead(ANSWERED, Answers((Answer(1, "declined", "The disk has a reserve for that."),)))._replace(
+        tip_before="t2"
+    )
+    opened("review", "answer", kept, "verdict")
+
+
+def test_the_own_review_of_an_author_asks_for_nothing():
+    own = Verdict("changes", (Finding("blocking", "I would do it otherwise.", "src/a.py", 4),) * 2)
+    assert findings_of(put(REVIEWED, "verdict", "ada", own)) == (LOST, TASTE)
+    assert findings_of(put(REVIEWED, "verdict", "bob", own)) == own.findings
+    assert findings_of(put(REVIEWED, "findings", "bob", Verdict("approve", (TASTE,)))) == (LOST, TASTE, TASTE)
+
+
+def test_an_approval_after_a_refusal_leaves_its_findings_to_be_answered():
+    assert findings_of(put(REVIEWED, "verdict", "bob", Verdict("approve", (TASTE,)))) == (LOST, TASTE)
+
+
+def test_a_fix_may_be_elsewhere_than_the_isolated_place():
+    opened("debug", "fix", FIXED._replace(changed=(Changed("src/other.py", 1, 9),)), "")
+
+
+def test_a_fault_in_the_test_itself_may_be_fixed_there():
+    """The command names the only changed file, and the cause was isolated in it."""
+    cause = Isolation("tests/test_cache.py:5", 1, REASON)
+    artifacts = tuple(one._replace(artifact=cause) if one.phase == "isolate" else one for one in FIXED.artifacts)
+    here = FIXED._replace(artifacts=artifacts, changed=(Changed("tests/test_cache.py", 1, 9),))
+    opened("debug", "fix", here, "")
+    whole = ("pytest", "tests/test_cache.py")
+    shut("debug", "fix", FIXED._replace(
+        artifacts=tuple(one._replace(artifact=Reproduction(whole, "KeyError: stale entry")) if one.phase == "reproduce" else one for one in FIXED.artifacts),
+        commands=(CommandRun("reproduce", whole, 1, TRACE, "t1"), CommandRun("fix", whole, 0, "", "t2"), FIXED.commands[-1]),
+        changed=(Changed("tests/test_cache.py", 1, 9),)), "only files that the command itself names")  # fmt: skip
+
+
 # -- artifacts ---------------------------------------------------------------------------------------------------------------
 
 
