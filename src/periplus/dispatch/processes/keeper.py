@@ -80,9 +80,13 @@ def _carry(folder: str) -> int:
     if any(os.path.lexists(os.path.join(folder, name)) for name in (PROCESS, ENDED)):
         _report("spent")
         return 3
-    with open(os.path.join(folder, LAUNCH), encoding="utf-8") as file:
-        keeper = _Keeper(folder, json.load(file))
-    keeper.start()
+    try:
+        with open(os.path.join(folder, LAUNCH), encoding="utf-8") as file:
+            keeper = _Keeper(folder, json.load(file))
+        keeper.start()
+    except BaseException:  # for any exception: whoever hears of it may start another keeper at once
+        os.close(lock)
+        raise
     _report("started")
     try:
         keeper.wait()
@@ -147,7 +151,10 @@ class _Keeper:
         for fd in (text, output, failure, gate):
             os.close(fd)
         self._write_marks()
-        os.write(opened, b"+")
+        try:
+            os.write(opened, b"+")
+        except BrokenPipeError:
+            pass  # it was killed already, which is found below
         os.close(opened)
         wall_s = float(str(self._launch["wall_s"]))
         self._wall_s = self._began_s + wall_s if wall_s > 0 else None
