@@ -35,7 +35,7 @@ from periplus.dispatch.processes.output_files import OutputWriter
 from periplus.dispatch.processes.process_tree import descendants, facts_of, signal_process
 
 _CHUNK_BYTES = 65536
-_REST_PATIENCE_S = 0.25  # a server that ends with its client needs a moment
+_REST_PATIENCE_S = 0.5  # a server that ends with its client needs a moment
 _REST_GRACE_S = 2.0  # for processes that are left when the leader has ended by itself
 _KILL_PAUSE_S = 0.02  # first pause before those are looked for that were forked while others were killed
 _KILL_PAUSE_MAX_S = 1.0
