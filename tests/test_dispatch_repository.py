@@ -385,6 +385,33 @@ class TestLeftovers:
         assert repository.describe(str(worktree)).is_clean
         assert repository.without_placed(str(worktree), base, placed, AUTHOR) == clean
 
+    def test_a_placed_link_that_was_committed_is_taken_back(self, repository, top, worktree):
+        base = repository.tip("main")
+        (worktree / "modules").symlink_to(top / "src")
+        repository.exclude_file(str(worktree), ["modules"])
+        assert repository.describe(str(worktree)).is_clean
+        git(worktree, "add", "--force", "modules")
+        commit(worktree)
+        assert repository.changes(base, repository.tip(BRANCH)).paths == ("modules",)
+        tip = repository.without_placed(str(worktree), base, ["modules"], AUTHOR)
+        assert repository.changes(base, tip).paths == ()
+        assert (worktree / "modules").is_symlink()
+
+    def test_work_on_a_placed_file_stays_when_the_agent_is_started_again(self, repository, worktree):
+        base = repository.tip("main")
+        (worktree / "c.txt").write_text("c\nplaced\n")
+        repository.exclude_file(str(worktree), ["c.txt"])
+        (worktree / "c.txt").write_text("the agent's\n")
+        tip = commit(worktree)
+        (worktree / "settings.json").write_text("{}")
+        excludes = repository.exclude_file(str(worktree), ["c.txt", "settings.json"])
+        assert Path(excludes).read_text().split() == ["/.periplus-result.json", "/c.txt", "/settings.json"]
+        assert repository.without_placed(str(worktree), base, ["c.txt", "settings.json"], AUTHOR) == tip
+        (worktree / "c.txt").write_text("c\nplaced\n")
+        commit(worktree)
+        tip = repository.without_placed(str(worktree), base, ["c.txt"], AUTHOR)
+        assert repository.changes(base, tip).paths == ()
+
     def test_a_secret_is_refused(self, repository, worktree):
         (worktree / "fine").write_text("x\n")
         (worktree / "config.py").write_text(f"TOKEN = '{SECRET}'\n")

@@ -47,15 +47,19 @@ class TreeEntry(NamedTuple):
 
 def write_excludes(git: Git, at: Layout, placed: Sequence[str], environment: Mapping[str, str]) -> str:
     """Write the file of patterns for the worktree ``at`` and note what was placed; return the file's path."""
-    lines = [f"/{_escaped(path)}" for path in (RESULT_FILE, *(inside(path) for path in placed))]
+    known = placed_ids(at)
+    names = dict.fromkeys((RESULT_FILE, *(inside(path) for path in placed), *known))
     user = _user_excludes(git, at, environment)
-    text = (user + "\n" if user and not user.endswith("\n") else user) + "".join(f"{line}\n" for line in lines)
+    text = (user + "\n" if user and not user.endswith("\n") else user) + "".join(f"/{_escaped(one)}\n" for one in names)
     path = os.path.join(at.folder, EXCLUDES)
     _write(path, os.fsencode(text))
-    ids = _ids_of_files(git, at, placed)
-    _write(
-        os.path.join(at.folder, _PLACED), b"".join(os.fsencode(f"{oid} {name}") + b"\0" for name, oid in ids.items())
-    )
+    committed = tree_entries(git, at, "HEAD", list(names))
+    for name, oid in _ids_of_files(git, at, placed).items():
+        # What the agent has committed meanwhile is its own: that is not what was placed.
+        if name not in known or name not in committed or committed[name].oid != oid:
+            known.setdefault(name, set()).add(oid)
+    rows = [f"{oid} {name}" for name, oids in known.items() for oid in sorted(oids)]
+    _write(os.path.join(at.folder, _PLACED), b"".join(os.fsencode(row) + b"\0" for row in rows))
     return path
 
 
@@ -87,14 +91,17 @@ def index_entries(git: Git, at: Layout, paths: Sequence[str]) -> dict[str, TreeE
     return found
 
 
-def placed_ids(at: Layout) -> dict[str, str]:
-    """Return the ids of what was placed, by paths."""
+def placed_ids(at: Layout) -> dict[str, set[str]]:
+    """Return the ids of what was placed, by paths; several where it was placed in several forms."""
     try:
         with open(os.path.join(at.folder, _PLACED), "rb") as file:
             rows = os.fsdecode(file.read(_USER_BYTES_MAX)).split("\0")
     except OSError:
         return {}
-    return {path: oid for oid, _, path in (row.partition(" ") for row in rows if row)}
+    found: dict[str, set[str]] = {}
+    for oid, _, path in (row.partition(" ") for row in rows if row):
+        found.setdefault(path, set()).add(oid)
+    return found
 
 
 def tree_entries(git: Git, at: Layout, tree: str, paths: Sequence[str]) -> dict[str, TreeEntry]:
@@ -131,18 +138,21 @@ def inside(path: str) -> str:
 
 
 def _ids_of_files(git: Git, at: Layout, placed: Sequence[str]) -> dict[str, str]:
-    """Return the ids that git would give to the files as they are now."""
-    plain = [path for path in placed if _is_plain(at.top, path)]
-    if not plain:
-        return {}
-    said = os.fsencode("".join(f"{path}\n" for path in plain))
-    oids = git.out(at, "hash-object", "--stdin-paths", said=said).decode().split()
-    return dict(zip(plain, oids, strict=True))
-
-
-def _is_plain(top: str, path: str) -> bool:
-    place = os.path.join(top, path)
-    return os.path.isfile(place) and not os.path.islink(place)
+    """Return the ids that git would give to the files and links as they are now."""
+    found: dict[str, str] = {}
+    plain = []
+    for path in placed:
+        place = os.path.join(at.top, path)
+        if os.path.islink(place):
+            said = os.fsencode(os.readlink(place))
+            found[path] = git.out(at, "hash-object", "--stdin", said=said).decode().strip()
+        elif os.path.isfile(place):
+            plain.append(path)
+    if plain:
+        said = os.fsencode("".join(f"{path}\n" for path in plain))
+        oids = git.out(at, "hash-object", "--stdin-paths", said=said).decode().split()
+        found |= zip(plain, oids, strict=True)
+    return found
 
 
 def _user_excludes(git: Git, at: Layout, environment: Mapping[str, str]) -> str:

@@ -125,7 +125,7 @@ def without_placed(git: Git, worktree: OwnWorktree, base: str, placed: Sequence[
         for path in paths
         if path in after
         and before.get(path) != after[path]
-        and (path == RESULT_FILE or after[path].oid == known.get(path))
+        and (path == RESULT_FILE or after[path].oid in known.get(path, ()))
     ]
     if not wrong:
         return head
