@@ -273,6 +273,20 @@ class TestWorktrees:
         assert repository.drop_branch(BRANCH) == ""
         assert repository.branches("periplus/") == {}
 
+    def test_a_removal_that_was_interrupted_is_repeated(self, repository, top, worktree):
+        (worktree / "new").write_text("work\n")
+        commit(worktree)
+        shutil.rmtree(worktree)
+        with pytest.raises(RefusedError, match="commits that no other branch has"):
+            repository.remove_worktree(str(worktree), keep_branch=False)
+        held = top / ".git" / "worktrees" / "s-1"
+        shutil.copytree(held, top / "kept")
+        repository.remove_worktree(str(worktree), keep_branch=False, force=True)
+        assert repository.branches("periplus/") == {}
+        shutil.copytree(top / "kept", held)  # as it is between the two
+        repository.remove_worktree(str(worktree), keep_branch=False)
+        assert not held.exists()
+
     def test_removal_by_force(self, repository, top, worktree):
         (worktree / "new").write_text("work\n")
         commit(worktree)

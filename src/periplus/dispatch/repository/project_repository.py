@@ -125,9 +125,13 @@ class Repository:
                 safe="Nothing was changed.",
                 mend="Keep the branch, or remove it by force.",
             )
-        worktrees.remove_worktree(self._git, self._at, path, force=force)
+        folder = worktrees.remove_files(self._git, self._at, path, force=force)
         if commit and not keep_branch:
-            refs.drop_branch(self._git, self._at, branch, force=True)
+            refs.delete(self._git, self._at, own_branch(branch), commit)
+        # Last, and not by git, which would read .git once more: until then the branch is known, so that a removal that
+        # was interrupted can be repeated.
+        if folder:
+            worktrees.remove_folder(folder)
 
     def drop_branch(self, branch: str, *, force: bool = False) -> str:
         """Delete one of our branches; return its last commit, by which it can be made again, or nothing where it is gone.

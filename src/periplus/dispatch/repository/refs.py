@@ -10,6 +10,7 @@ __all__ = [
     "checkouts",
     "commit_named",
     "compare_and_set",
+    "delete",
     "drop_branch",
     "fast_forward",
     "is_merged",
@@ -143,10 +144,15 @@ def drop_branch(git: Git, at: Layout, branch: str, *, force: bool = False) -> st
             safe="Nothing was changed.",
             mend=f"Merge it, or drop it by force. Its last commit is {commit}.",
         )
-    done = git.run(at, "update-ref", "--no-deref", "-d", ref, commit)
+    delete(git, at, ref, commit)
+    return commit
+
+
+def delete(git: Git, at: Layout, ref: str, commit: str) -> None:
+    """Delete ``ref`` in full, whatever is checked out. Raises EnvironmentFailure where it is at another commit by now."""
+    done = git.run(at, "update-ref", "--no-deref", "-d", ref, oid_of(commit))
     if done.code and tip(git, at, ref):
         raise failure(done, "update-ref", at.top)
-    return commit
 
 
 def is_merged(git: Git, at: Layout, commit: str) -> bool:

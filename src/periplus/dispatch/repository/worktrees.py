@@ -21,8 +21,8 @@ __all__ = [
     "branch_of",
     "doubt",
     "prune",
+    "remove_files",
     "remove_folder",
-    "remove_worktree",
     "worktree_at",
 ]
 
@@ -244,37 +244,40 @@ def _no_worktree(git: Git, repository: Layout, branch: str, error: EnvironmentFa
     return error
 
 
-def remove_worktree(git: Git, repository: Layout, path: str, *, force: bool = False) -> None:
-    """Remove a worktree with all that is in it, also where the folder or git's part of it is gone.
+def remove_files(git: Git, repository: Layout, path: str, *, force: bool = False) -> str:
+    """Remove the folder of a worktree with all that is in it; return git's folder of it, which is left to the caller and
+    is empty where there is none.
 
     ``force`` also removes a folder that an agent made to look like something else, where git knows it as ours.
     """
     _clear_unfinished(git, repository, path)
-    folder = _registered(repository).get(os.path.realpath(path))
-    is_known = folder is not None and first_line(os.path.join(folder, "locked")).startswith(_LOCKED_FOR)
-    if os.path.lexists(path):
-        why = doubt(repository, path)
-        if why and (os.path.islink(path) or not (force and is_known)):
-            raise RefusedError(
-                f"{path} is not the worktree that was made there: {why}",
-                safe="Nothing was changed.",
-                mend="Remove that folder by hand where nothing in it is wanted, then try again.",
-            )
-        remove_folder(path)
-    if folder is not None and (is_known or not os.path.lexists(path)):
-        # Git's own removal reads .git once more; this is what it does where the folder is missing.
-        remove_folder(folder)
+    folder = _registered(repository).get(os.path.realpath(path), "")
+    is_known = bool(folder) and first_line(os.path.join(folder, "locked")).startswith(_LOCKED_FOR)
+    if not os.path.lexists(path):
+        return folder
+    why = doubt(repository, path)
+    if why and (os.path.islink(path) or not (force and is_known)):
+        raise RefusedError(
+            f"{path} is not the worktree that was made there: {why}",
+            safe="Nothing was changed.",
+            mend="Remove that folder by hand where nothing in it is wanted, then try again.",
+        )
+    remove_folder(path)
+    return folder
 
 
 def prune(repository: Layout, under: str) -> list[str]:
     """Remove git's part of worktrees of ours below ``under`` whose folders are gone; return their paths."""
     above = os.path.realpath(under) + os.sep
+    # Those that are not finished are left: another dispatch may be making one.
     gone = [
         (path, folder)
         for path, folder in _registered(repository).items()
         if path.startswith(above)
         and not os.path.lexists(path)
-        and first_line(os.path.join(folder, "locked")).startswith((_LOCKED_FOR, _UNFINISHED))
+        and first_line(os.path.join(folder, "locked")).startswith(
+            _LOCKED_FOR
+        )  # another dispatch may be making one that is not finished
     ]
     for _, folder in gone:
         remove_folder(folder)
