@@ -108,8 +108,7 @@ def change_state(
             raise UsageError(
                 wrong, safe="Nothing was written.", mend=f"Write: periplus {command}".format(id=one.item_id)
             )
-
-        if one.item_type in DISPATCHED:
+        if one.item_type in DISPATCHED and not one.is_in_conflict:
             raise UsageError(
                 f"a {one.item_type} changes by the work that it is for, not by hand", safe="Nothing was written.",
                 mend="See `periplus dispatch --help`: stop, drop, answer, retry.",
