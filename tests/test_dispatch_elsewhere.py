@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from periplus.cli.common.dispatch_schemas import SpentOut
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.memory.coordination.assignments import Offer, change_assignment, offer_step
+from periplus.memory.coordination.claims import clashes
 from periplus.memory.coordination.dispatches import (
     NewDispatch,
     NewQuestion,
@@ -334,3 +336,79 @@ def test_a_session_of_a_dispatched_agent_begins_without_a_second_brief(ada):
     assert b"olive oil" in told("startup")
     assert told("startup", PERIPLUS_RUN="r1") == b""
     assert b"olive oil" in told("compact", PERIPLUS_RUN="r1")
+
+
+# -- clones -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def eve(ada, tmp_path, clock):
+    """In a clone, which has the settings and no journal."""
+    (tmp_path / "eve/.periplus").mkdir(parents=True)
+    for name in ("config.toml", ".gitignore"):
+        shutil.copy(tmp_path / ".periplus" / name, tmp_path / "eve/.periplus")
+    with Project(os.fspath(tmp_path / "eve/.periplus"), BOB, clock=clock) as project:
+        yield project
+
+
+def meet(project, other):
+    done = project.sync(other.folder, cwd=project.folder, environment={})
+    other.journal.refresh()
+    project.journal.refresh()
+    return done
+
+
+def test_assignments_of_another_clone_are_theirs(ada, eve, tmp_path):
+    dispatch, made = dispatched(ada)
+    held = changed(ada, offered(ada, dispatch, made.steps[0]), "running", run="r1")
+    carried(ada, dispatch, os.getpid())
+    meet(eve, ada)
+    (tmp_path / "eve/home").mkdir()
+    shell = Shell(Path(eve.folder), tmp_path / "eve/home")
+    (agent,), (progress,) = shell.json("who").agents, shell.json("who").dispatches
+    assert (agent.id, agent.theirs, progress.supervisor, progress.resume) == (held.item_id, True, "elsewhere", "")
+    status = shell.json("status")
+    assert (status.at_work, status.at_work_elsewhere) == (0, 1)
+    assert "agents   0 at work here, 1 in other clones: periplus who" in shell("status").out
+    assert "codex running in another clone since" in shell("plan", "show", made.plan.item_id).out
+    assert shell.json("plan", "show", made.plan.item_id).steps[0].assignment.theirs
+    assert "codex running in another clone" in titles(eve)["Other agents at work"][0]
+    with pytest.raises(RefusedError, match="has an assignment already"):
+        offered(eve, ada.show(dispatch.item_id), made.steps[0])
+
+
+@pytest.mark.parametrize("paths", [("lib",), ()])
+def test_two_clones_that_dispatch_one_plan_apart_keep_both_and_are_told(ada, eve, tmp_path, paths):
+    made = ada.work.make_plan("Apart", [NewStep("one", about=paths)])
+    meet(eve, ada)
+    (mine, _), (theirs, _) = dispatched(ada, plan=made), dispatched(eve, plan=made)
+    both = [offered(ada, mine, made.steps[0]), offered(eve, theirs, made.steps[0])]
+    assert both[0].item_id != both[1].item_id
+    (clash,) = meet(eve, ada).clashes
+    assert (clash.mine.item_id, clash.other.item_id) == (both[1].value["claim"], both[0].value["claim"])
+    assert clash.dispatch == theirs.item_id
+    assert clash.scope == (paths[0] if paths else f"the step {made.steps[0].item_id}")
+    for project in (ada, eve):
+        assert [one.item_id for one in project.work.dispatched.at_work()] == [one.item_id for one in both]
+        assert troubles(project) == []
+    change_dispatch(eve.journal, BOB, theirs.item_id, state="stopped")
+    meet(eve, ada)
+    assert [one.item_id for one in ada.work.dispatched.at_work()] == [both[0].item_id]
+    assert ada.show(made.steps[0].item_id).value["state"] == "doing"
+    assert clashes(ada.journal, ada.journal.clock.now_ms()) == []
+
+
+def test_the_sync_command_says_which_dispatch_has_to_stop(ada, eve, tmp_path):
+    made = ada.work.make_plan("Apart", [NewStep("one", about=("lib",))])
+    meet(eve, ada)
+    (mine, _), (theirs, _) = dispatched(ada, plan=made), dispatched(eve, plan=made)
+    offered(ada, mine, made.steps[0])
+    offered(eve, theirs, made.steps[0])
+    (tmp_path / "eve/home").mkdir()
+    out = Shell(Path(eve.folder), tmp_path / "eve/home")("sync", "--with", ada.folder).out
+    assert f"periplus dispatch stop {theirs.item_id}" in out
+
+
+def troubles(project):
+    """The problems that doctor finds."""
+    return [one.what for one in project.examine().problems if one.severity != "note"]

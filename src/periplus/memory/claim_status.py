@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = [
     "holds",
     "imported_holder_id",
+    "is_claimed",
     "is_for_ended_step",
     "is_held",
     "is_let_go_in",
@@ -26,7 +27,7 @@ from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import UsageError
 from periplus.base.files import Files
 from periplus.base.ids import derived_id, is_id
-from periplus.journal import Entity, Journal, Writer
+from periplus.journal import Entity, Journal, Transaction, Writer
 from periplus.memory.entities.types import MEMORY_TYPES, state_of
 from periplus.memory.fulltext.links import linked
 from periplus.memory.scopes import Scope, parse_scope
@@ -59,6 +60,15 @@ def is_for_ended_step(journal: Journal, claim: Entity) -> bool:
     step_id = claim.value.get("step")
     step = journal.as_read("step", step_id) if isinstance(step_id, str) and step_id else None
     return step is not None and is_let_go_in(state_of("step", step.value))
+
+
+def is_claimed(journal: Journal, transaction: Transaction, step_id: str) -> bool:
+    """Within a mutation: return True where a claim is held for a step; clones that did not know of each other may both have
+    one, and the end of one does not give the step back.
+    """
+    now_ms = journal.clock.now_ms()
+    claims = [transaction.get("claim", one.item_id) for one in linked(journal, "claim", "step", step_id)]
+    return any(claim is not None and not claim.deleted and is_held(claim, now_ms) for claim in claims)
 
 
 def live_claims(journal: Journal, now_ms: int) -> list[Entity]:

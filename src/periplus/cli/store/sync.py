@@ -85,7 +85,10 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         yield from _more(f"{paint.warn}stuck{paint.end}    ", done.stuck, "periplus review")
         for clash in done.clashes[:_TOLD_MAX]:
             yield f"{paint.warn}taken{paint.end}     {_claimed(clash.mine, clash.scope)} and {_claimed(clash.other, clash.other_scope)}, by two clones"
-            yield f"          One of them has to be released, here with: periplus claim release {visible(clash.mine.item_id)}"
+            if clash.dispatch:
+                yield f"          One of the two dispatches has to stop, here with: periplus dispatch stop {visible(clash.dispatch)}"
+            else:
+                yield f"          One of them has to be released, here with: periplus claim release {visible(clash.mine.item_id)}"
         yield from _more(f"{paint.warn}taken{paint.end}    ", done.clashes, "periplus claim list")
         for left in report.unsigned:
             what = f"{left.records:,} record{'s' * (left.records != 1)} of {visible(left.lineage)}"

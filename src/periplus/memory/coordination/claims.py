@@ -142,17 +142,20 @@ def claimed_words(scopes: Sequence[str], step: str, text: str) -> str:
 
 class Clash(NamedTuple):
     """Live claims that exclude each other and were taken by clones that did not know of each other; ``mine`` was
-    written here.
+    written here. ``dispatch`` is the one that ``mine`` was taken for, empty for any other claim.
     """
 
     mine: Entity
     other: Entity
     scope: str
     other_scope: str
+    dispatch: str = ""
 
 
 def clashes(journal: Journal, now_ms: int) -> list[Clash]:
-    """Pair each claim of this clone with each claim of another clone and another holder that excludes it."""
+    """Pair each claim of this clone with each claim of another clone that excludes it and is of another holder or dispatch.
+    Agents have names by their step, so that those of two dispatches of one step are namesakes.
+    """
     live = live_claims(journal, now_ms)
     others = [claim for claim in live if claim.lineage != journal.lineage]
     found = []
@@ -160,13 +163,29 @@ def clashes(journal: Journal, now_ms: int) -> list[Clash]:
         if mine.lineage != journal.lineage:
             continue
         scopes = scopes_of(mine)
+        dispatch = _dispatch_of(journal, mine)
         for other in others:
-            if mine.value.get("holder_id") == other.value.get("holder_id") or not _excludes(mine, other):
+            theirs = _dispatch_of(journal, other) if dispatch else ""
+            is_twice = bool(theirs) and theirs != dispatch
+            is_same = mine.value.get("holder_id") == other.value.get("holder_id")
+            if (is_same and not is_twice) or not _excludes(mine, other):
                 continue
             pair = first_overlap(scopes, scopes_of(other))
             if pair is not None:
-                found.append(Clash(mine, other, pair[0].text, pair[1].text))
+                found.append(Clash(mine, other, pair[0].text, pair[1].text, dispatch))
+            elif is_twice and mine.value.get("step") == other.value.get("step"):
+                step = f"the step {mine.value.get('step')}"
+                found.append(Clash(mine, other, step, step, dispatch))
     return found
+
+
+def _dispatch_of(journal: Journal, claim: Entity) -> str:
+    """Return the id of the dispatch that a claim was taken for; empty for any other claim."""
+    step = claim.value.get("step")
+    for one in linked(journal, "assignment", "step", step) if isinstance(step, str) and step else ():
+        if one.value.get("claim") == claim.item_id:
+            return str(one.value.get("dispatch", ""))
+    return ""
 
 
 def in_the_way(

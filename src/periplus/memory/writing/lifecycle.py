@@ -37,6 +37,7 @@ from periplus.base.errors import ConflictError, NotFoundError, RefusedError, Usa
 from periplus.base.ids import new_id
 from periplus.base.named_tuple import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Receipt, Transaction, Writer
+from periplus.memory.claim_status import is_claimed
 from periplus.memory.entities.types import (
     CANDIDATE,
     DISPATCHED,
@@ -383,7 +384,8 @@ class _Change:
                 continue
             state = entity.value.get("state")
             is_settled = is_again and state == cascade.to and settles_state(MEMORY_TYPES[cascade.item_type], entity)
-            if state in cascade.states or is_settled:
+            is_kept = cascade.to == "todo" and is_claimed(self._journal, self._transaction, other_id)
+            if (state in cascade.states or is_settled) and not is_kept:
                 reached.append(other_id)
         return reached
 
