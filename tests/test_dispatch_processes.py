@@ -475,6 +475,16 @@ def test_a_keeper_goes_on_when_its_terminal_is_gone(room):
     assert room.finish(run) == Ended(0, "exited", run.ended().wall_ms, run.ended().cpu_ms, 6, 0)
 
 
+@needs_proc
+def test_a_keeper_whose_folder_was_removed_ends_with_its_job(room):
+    run = room.sh("until test -e go; do sleep 0.01; done")
+    keeper = keeper_of(run)
+    os.kill(keeper, 0)
+    shutil.rmtree(run.path)
+    (room.path / "go").touch()
+    until(lambda: not is_alive(keeper), patience_s=10)
+
+
 def test_the_end_wakes_whoever_waits(room):
     run = room.sh("until test -e go; do sleep 0.01; done")
     fd = run.waitable_fd()

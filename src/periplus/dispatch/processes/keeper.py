@@ -211,6 +211,8 @@ class _Keeper:
             try:
                 self._publish(data)
             except OSError:
+                if not os.path.isdir(self._folder):
+                    return  # it was removed
                 time.sleep(_RECORD_PAUSE_S)
             else:
                 return
