@@ -15,7 +15,7 @@ _TRACE_MAX: Final = 1_000_000
 _SIGN: Final = r"[^\s:\"'()\[\],<>]"
 _TRACE: Final = re.compile(
     rf"File \"(?P<python>[^\"\n]{{1,400}})\", line (?P<python_line>[0-9]{{1,8}})"
-    rf"|(?<!{_SIGN})(?P<path>{_SIGN}{{1,400}}+)(?::|\()(?P<line>[0-9]{{1,8}})(?=[:,)\]\s]|$)",
+    rf"|(?<!{_SIGN})(?P<path>(?>{_SIGN}{{1,400}}))(?::|\()(?P<line>[0-9]{{1,8}})(?=[:,)\]\s]|$)",
     re.MULTILINE,
 )
 
