@@ -118,6 +118,8 @@ class TestWorktrees:
         repository.add_worktree(str(path), "", base)
         assert git(path, "rev-parse", "HEAD") == base
         git(path, "symbolic-ref", "HEAD", fails=True)
+        with pytest.raises(RefusedError, match=r"is a worktree at .*, not at "):
+            repository.add_worktree(str(path), "", f"{base}~1")
         repository.remove_worktree(str(path), keep_branch=False)
         assert not path.exists()
 

@@ -143,9 +143,21 @@ def add_worktree(git: Git, repository: Layout, path: str, branch: str, base: str
                 f"{path} is a worktree for {present.branch or _DETACHED}, not for {wanted or _DETACHED}",
                 safe="Nothing was changed.",
             )
+        if not wanted:
+            _refuse_other_commit(git, present.at, commit_named(git, repository, base))
         return
     with _lock(path) as fd:
         _make(git, repository, path, wanted, base, fd)
+
+
+def _refuse_other_commit(git: Git, at: Layout, commit: str) -> None:
+    head = git.run(at, "rev-parse", "--verify", "--quiet", "HEAD").out.decode().strip()
+    if head != commit:
+        raise RefusedError(
+            f"{at.top} is a worktree at {head[:12]}, not at {commit[:12]}",
+            safe="Nothing was changed.",
+            mend="Remove that worktree first.",
+        )
 
 
 def _make(git: Git, repository: Layout, path: str, branch: str, base: str, lock: int) -> None:
