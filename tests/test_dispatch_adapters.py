@@ -208,6 +208,12 @@ _CLAUDE_RESULT = {
     "modelUsage": {"claude-opus-5-5": {"inputTokens": 5000, "outputTokens": 50, "costUSD": 0.021}},
     "model_usage_since_last_result": {"claude-opus-5-5": _CLAUDE_MODEL},
 }  # fmt: skip
+_REFUSED_BY_HOOK = {
+    "type": "user",
+    "tool_result_meta": [
+        {"id": "call_3", "permission_decision": {"decision": "reject", "source": "hook", "reason_type": "hook"}}
+    ],
+}
 _THREAD = "01a22337-4a36-7fe0-b706-ccf7b5fc9d8b"
 _NOT_SIGNED_IN = "unexpected status 401 Unauthorized: Incorrect API key, url: http://127.0.0.1/v1/responses"
 
@@ -338,6 +344,7 @@ def test_claude_code_that_is_killed_has_told_what_it_asked():
         ("claude-code", _lines({"type": "result", "is_error": True, "subtype": "error_max_budget_usd", "errors": ["Reached maximum budget ($1)"]}), 1, "limit", "maximum budget"),
         ("claude-code", _lines({"type": "result", "is_error": True, "subtype": "error_during_execution", "errors": ["No conversation found"]}), 1, "", "No conversation"),
         ("claude-code", _lines({**_CLAUDE_RESULT, "permission_denials": [{"tool_name": "mcp__x__y"}]}), 0, "permission", "mcp__x__y"),
+        ("claude-code", _lines(_REFUSED_BY_HOOK, {**_CLAUDE_RESULT, "permission_denials": [{"tool_name": "Edit", "tool_use_id": "call_3"}]}), 0, "", ""),
         ("claude-code", _lines({"type": "system", "subtype": "api_retry", "error": "authentication_failed", "error_status": 401}), None, "login", "/login"),
         ("claude-code", b"--dangerously-skip-permissions cannot be used with root\n", 1, "", "ended with 1: --dangerously"),
         ("codex", _lines({"type": "turn.failed", "error": {"message": _NOT_SIGNED_IN}}), 1, "login", "codex login"),

@@ -5,7 +5,7 @@ still hold; ``bypassPermissions`` is refused to root. With ``-p`` no folder has 
 through ``--settings``. The id of the session is ours, and ``--resume`` goes on with it in the same folder.
 
 A ``result`` line has the usage of this process in ``model_usage_since_last_result``; ``modelUsage`` and ``total_cost_usd`` are those of
-the whole session once it was resumed. Before the result, each message tells its prompt and hardly any output.
+the whole session once it was resumed. Its ``permission_denials`` contain calls that hooks refused, which a person need not allow. Before the result, each message tells its prompt and hardly any output.
 """
 
 from __future__ import annotations
@@ -42,12 +42,15 @@ class _Reading(JsonLines):
         self._told = Spent()  # of results
         self._asked = Spent()  # of messages since the last one
         self._messages: set[str] = set()
+        self._by_hooks: set[str] = set()  # calls that a hook refused, such as ours for a claim
 
     def event(self, event: dict[str, object]) -> None:
         self.begin(text(event.get("session_id")))
         kind = event.get("type")
         if kind == "assistant":
             self._message(event)
+        elif kind == "user":
+            self._refusals(event)
         elif kind == "result":
             self._result(event)
         elif kind == "system" and event.get("subtype") == "api_retry":
@@ -65,6 +68,13 @@ class _Reading(JsonLines):
             self._messages.add(name)
             self._asked += _of_usage(members(message, "usage"))
             self.spent = self._told + self._asked
+
+    def _refusals(self, event: dict[str, object]) -> None:
+        calls = event.get("tool_result_meta")
+        for call in calls if isinstance(calls, list) else ():
+            decision = members(call, "permission_decision")
+            if decision.get("source") == "hook" and len(self._by_hooks) < _MESSAGES_MAX:
+                self._by_hooks.add(text(members(call).get("id")))
 
     def _result(self, event: dict[str, object]) -> None:
         models = event.get("model_usage_since_last_result")
@@ -86,9 +96,13 @@ class _Reading(JsonLines):
             return
         self.ended, self.wants, self.problem = "done", "", ""
         denied = event.get("permission_denials")
-        if isinstance(denied, list) and denied:
-            names = dict.fromkeys(text(members(one).get("tool_name")) for one in denied)
-            self.fail(f"calls were refused: {', '.join(list(names)[:_SHOWN_MAX])}", "permission")
+        names = [
+            text(members(one).get("tool_name"))
+            for one in (denied if isinstance(denied, list) else ())
+            if text(members(one).get("tool_use_id")) not in self._by_hooks
+        ]
+        if names:
+            self.fail(f"calls were refused: {', '.join(list(dict.fromkeys(names))[:_SHOWN_MAX])}", "permission")
 
 
 def _of_usage(usage: dict[str, object]) -> Spent:

@@ -1,11 +1,10 @@
 """Gemini CLI (tried with 0.61.0): JSON lines, the prompt on standard input.
 
-``--skip-trust`` trusts the folder for this session, so that the server and hooks in ``.gemini/settings.json`` count; ``yolo`` approves the
-tools. The id of the session is ours, and ``--resume`` takes it in the same folder. The usage of ``result`` is that of this process, comes
+``GEMINI_CLI_TRUST_WORKSPACE`` trusts the folder for this process, so that the server and hooks in ``.gemini/settings.json`` count
+(``--skip-trust`` comes after the settings were read, and they do not); ``yolo`` approves the tools. The id of the session is ours, and ``--resume`` takes it in the same folder. The usage of ``result`` is that of this process, comes
 only at the end, and knows no prices. The exit code after an error of the provider is the HTTP status modulo 256.
 
-Its commands run without the person's git settings (``GIT_CONFIG_GLOBAL=/dev/null`` and a ``GIT_CONFIG_COUNT`` of its own), so that
-``core.excludesFile`` of the run does not count there.
+Its commands run without the person's global settings of git (``GIT_CONFIG_GLOBAL=/dev/null``), but with ``GIT_CONFIG_COUNT`` of the run.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _HEAD: Final = 4_096
 def _words(start: Start) -> tuple[str, ...]:
     session = ("--resume", start.resume) if start.resume else ("--session-id", start.session)
     model = ("--model", start.model) if start.model else ()
-    return ("--output-format", "stream-json", "--approval-mode", "yolo", "--skip-trust", *session, *model)
+    return ("--output-format", "stream-json", "--approval-mode", "yolo", *session, *model)
 
 
 class _Reading(JsonLines):
@@ -90,7 +89,7 @@ GEMINI: Final = Adapter(
      "GEMINI_MODEL"),
     _words, _Reading, _transcripts, _signed_in,
     "Start `gemini` and choose how to sign in, or set GEMINI_API_KEY.",
-    constants={"GEMINI_CLI_NO_RELAUNCH": "true"},
+    constants={"GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_CLI_NO_RELAUNCH": "true"},
     codes={
         41: Explanation("login", "it is not signed in"),
         42: Explanation("", "it did not accept the session or the prompt"),
@@ -99,5 +98,5 @@ GEMINI: Final = Adapter(
         53: Explanation("limit", "it reached its limit of turns"),
         130: Explanation("", "it was interrupted"),
     },
-    probe=Probe(("--help",), ("--output-format", "--approval-mode", "--skip-trust", "--session-id", "--resume")),
+    probe=Probe(("--help",), ("--output-format", "--approval-mode", "--session-id", "--resume")),
 )  # fmt: skip
