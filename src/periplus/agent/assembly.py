@@ -58,7 +58,7 @@ class AgentSession:
         from periplus.agent.sandbox import find_sandbox
 
         settings, under = options.settings, options.under
-        root = project.folder
+        root = project.top
         _refuse_own_settings(root, options.hidden)
         project.writer = project.writer._replace(
             session=options.name
@@ -234,7 +234,7 @@ class AgentSession:
                 pages.add(folder, source)
         return open_host(
             HostParts(
-                root=self.project.folder, state=state, more=[tool for extension in brought for tool in extension.tools],
+                root=self.project.top, state=state, more=[tool for extension in brought for tool in extension.tools],
                 environment=options.environment, home=options.home, hidden=options.hidden, sandbox=self.sandbox, memory=memory, pages=pages,
                 guard=under.guard if under is not None else claims_guard(self.project),
                 shared=under.work if under is not None else None, asker=options.asker,
@@ -246,7 +246,7 @@ class AgentSession:
     def _open_tape(self, memory: Memory, brought: Sequence[Extension]) -> Tape:
         from periplus.agent.perception.file_retriever import FolderRetriever
 
-        options, under, root = self._options, self._options.under, self.project.folder
+        options, under, root = self._options, self._options.under, self.project.top
         prompt = "".join([prompt_for(options.settings.text("instructions")), *(one.prompt for one in brought)])
         front = (under.prompt, under.tools) if under is not None else (prompt, self.host.schemas())
         budget = options.settings.number("context_tokens")

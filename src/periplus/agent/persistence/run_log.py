@@ -284,7 +284,7 @@ class StoreLog:
         import hashlib
 
         try:
-            data = read_plain(os.path.join(self._project.folder, path), _CONTENT_BYTES_MAX + 1)
+            data = read_plain(os.path.join(self._project.top, path), _CONTENT_BYTES_MAX + 1)
         except OSError:
             return None
         return data if len(data) <= _CONTENT_BYTES_MAX and hashlib.sha256(data).hexdigest() == digest else None

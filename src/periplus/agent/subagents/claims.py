@@ -86,7 +86,7 @@ class ChildClaims:
         from periplus.memory.coordination.claims import Asked
         from periplus.memory.scopes import escaped
 
-        is_folder = os.path.isdir(os.path.join(self._project.folder, path))
+        is_folder = os.path.isdir(os.path.join(self._project.top, path))
         scope = path if path == "." else f"{escaped(path)}/" if is_folder else escaped(path)
         try:
             self._project.work.claim(Asked((scope,), text=self._about, ttl_s=self._ttl_s))
