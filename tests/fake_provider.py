@@ -385,6 +385,7 @@ def gemini_events(answer):
         "promptTokenCount": usage.prompt_tokens,
         "candidatesTokenCount": usage.completion_tokens,
         "totalTokenCount": usage.prompt_tokens + usage.completion_tokens,
+        "cachedContentTokenCount": usage.cached,
     }
     events = [{"candidates": [{"index": 0, "content": {"role": "model", "parts": [part]}}]} for part in parts]
     events[-1]["candidates"][0]["finishReason"] = "STOP"
