@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -18,11 +19,12 @@ from periplus.base.process.process_marks import process_mark
 from periplus.cli.common.dispatch_schemas import SpentOut
 from periplus.journal import Writer
 from periplus.memory import Memory
-from periplus.memory.coordination.assignments import Offer, change_assignment, offer_step
+from periplus.memory.coordination.assignments import Offer, change_assignment, is_at_work, offer_again, offer_step
 from periplus.memory.coordination.claims import clashes
 from periplus.memory.coordination.dispatches import (
     NewDispatch,
     NewQuestion,
+    answer_question,
     ask_person,
     change_dispatch,
     open_questions,
@@ -30,11 +32,13 @@ from periplus.memory.coordination.dispatches import (
 )
 from periplus.memory.coordination.plans import NewStep
 from periplus.memory.coordination.sessions import NewSession
+from periplus.memory.entities.types import MEMORY_TYPES
 from periplus.project import Project
 from periplus.project.trail_store.model_costs import TrailCosts, trail_costs
 from periplus.server.mcp.tool_arguments import ClaimArguments, MessageArguments, PlanArguments
 from periplus.server.mcp.write_tools import run_claim, run_message, run_plan
-from support import BOB
+from sampling import seed
+from support import ADA, BOB, record_count
 
 pytestmark = pytest.mark.quick
 
@@ -305,15 +309,16 @@ def test_a_brief_tells_where_the_work_of_a_failed_assignment_lies(ada, clock):
         assert "Earlier attempts at this step" not in titles(project, step.item_id)
 
 
-def test_a_worker_is_told_of_the_runs_before_its_own(ada, clock):
+def test_a_worker_is_told_of_the_attempts_before_its_own(ada, clock):
     dispatch, made = dispatched(ada)
-    runs = [{"id": "r1", "agent": "codex", "ending": "silent for 900 s"}, {"id": "r2", "agent": "gemini"}]
-    changed(ada, offered(ada, dispatch, made.steps[0]), "running", run="r2", runs=runs)
-    with Project(ada.root, Writer.named(f"codex-{made.steps[0].item_id[-8:]}"), clock=clock) as project:
+    held = changed(ada, offered(ada, dispatch, made.steps[0]), "failed", "silent for 900 s")
+    worker = Writer.named(f"codex-{made.steps[0].item_id[-8:]}")
+    offer = Offer(dispatch, made.steps[0].item_id, "codex", worker, branch=f"periplus/{made.steps[0].item_id}")
+    offer_again(ada.journal, ADA, held, offer)
+    with Project(ada.root, worker, clock=clock) as project:
         (line,) = titles(project)["Earlier attempts at this step"]
-    assert line.startswith(
-        f"- codex ended: silent for 900 s; its work is on the branch periplus/{made.steps[0].item_id} [asg_"
-    )
+    branch = f"its work is on the branch periplus/{made.steps[0].item_id}"
+    assert line == f"- attempt 1 ended: silent for 900 s; {branch} [{held.item_id}]"
 
 
 def test_assignments_are_no_news_of_their_own(ada, bob):
@@ -412,3 +417,167 @@ def test_the_sync_command_says_which_dispatch_has_to_stop(ada, eve, tmp_path):
 def troubles(project):
     """The problems that doctor finds."""
     return [one.what for one in project.examine().problems if one.severity != "note"]
+
+
+# -- undo ---------------------------------------------------------------------------------------------------------------
+
+
+def seq_of(project, entity):
+    """The number of the last record of an entity."""
+    return project.show(entity.item_id).seq
+
+
+def outcomes(done):
+    return {one.item_id: (one.outcome, one.reason) for one in done.entities}
+
+
+def states(project, *items):
+    project.journal.refresh()
+    found = [project.journal.get(one.item_type, one.item_id) for one in items]
+    return [one.value["state"] if one is not None else "gone" for one in found]
+
+
+def test_undoing_an_offer_takes_back_all_of_it(ada):
+    dispatch, made = dispatched(ada)
+    held = offered(ada, dispatch, made.steps[0])
+    claim = ada.show(str(held.value["claim"]))
+    ada.undo(seqs=[seq_of(ada, held)])
+    assert states(ada, held, claim, made.steps[0], dispatch) == ["gone", "gone", "todo", "open"]
+    assert ada.work.dispatched.at_work() == []
+    assert troubles(ada) == []
+    assert offered(ada, dispatch, made.steps[0]).value["state"] == "offered"
+
+
+def test_undoing_the_session_of_a_supervisor_takes_back_the_dispatch(ada, clock):
+    made = ada.work.make_plan("Work", [NewStep("one", about=("lib",)), NewStep("two")])
+    supervisor = ADA._replace(session="supervisor")
+    with Project(ada.root, supervisor, clock=clock) as project:
+        dispatch, _ = dispatched(project, plan=made)
+        one, two = (offered(project, dispatch, step) for step in made.steps)
+        one = changed(project, one, "running", run="r1")
+        one = changed(project, one, "waiting", question=NewQuestion("?", dispatch.item_id, one.item_id, "x"))
+        changed(project, two, "failed", "no")
+    done = ada.undo(session="supervisor")
+    assert {outcome for outcome, _ in outcomes(done).values()} == {"deleted", "restored"}
+    assert states(ada, dispatch, one, two, *made.steps, made.plan) == ["gone", "gone", "gone", "todo", "todo", "todo"]
+    assert (ada.work.claims(), open_questions(ada.journal), troubles(ada)) == ([], [], [])
+
+
+def test_the_work_of_a_living_supervisor_is_not_undone(ada):
+    dispatch, made = dispatched(ada)
+    held = offered(ada, dispatch, made.steps[0])
+    carried(ada, dispatch, os.getpid())
+    before = states(ada, held, made.steps[0], dispatch)
+    told = outcomes(ada.undo(seqs=[seq_of(ada, held)]))
+    assert told[held.item_id] == (
+        "conflict",
+        f"{dispatch.item_id} is carried by its supervisor; first: periplus dispatch stop {dispatch.item_id}",
+    )
+    assert {outcome for outcome, _ in told.values()} == {"conflict"}
+    assert states(ada, held, made.steps[0], dispatch) == before
+
+
+def test_what_was_merged_stays_integrated_with_its_dispatch(ada, clock):
+    made = ada.work.make_plan("Work", [NewStep("one", about=("lib",)), NewStep("two")])
+    with Project(ada.root, ADA._replace(session="supervisor"), clock=clock) as project:
+        dispatch, _ = dispatched(project, plan=made)
+        one, two = (offered(project, dispatch, step) for step in made.steps)
+        for state in ("running", "submitted", "verified"):
+            one = changed(project, one, state, run="r1")
+        one = changed(project, one, "integrated", merged="c" * 40)
+    told = outcomes(ada.undo(session="supervisor"))
+    assert told[one.item_id] == (
+        "conflict",
+        "its work is merged as cccccccccccc, which stays in the branch: revert it there",
+    )
+    assert told[dispatch.item_id] == ("conflict", f"{one.item_id} belongs to it, and stays")
+    assert states(ada, dispatch, one, two, *made.steps) == ["open", "integrated", "gone", "done", "todo"]
+    assert troubles(ada) == []
+
+
+def test_no_undo_brings_back_work_that_nobody_may_do(ada):
+    dispatch, made = dispatched(ada)
+    held = changed(ada, offered(ada, dispatch, made.steps[0]), "running", run="r1")
+    held = changed(ada, held, "failed", "no")
+    change_dispatch(ada.journal, ADA, dispatch.item_id, state="stopped")
+    told = outcomes(ada.undo(seqs=[seq_of(ada, held)]))
+    assert told[held.item_id] == ("conflict", f"it would be at work, and its dispatch {dispatch.item_id} is stopped")
+    again, _ = dispatched(ada, plan=made)
+    other = offered(ada, again, made.steps[0])
+    assert (
+        outcomes(ada.undo(seqs=[seq_of(ada, dispatch)]))[dispatch.item_id][1]
+        == f"{again.item_id} does the plan already"
+    )
+    assert states(ada, held, other, dispatch, again) == ["failed", "offered", "stopped", "open"]
+
+
+def test_the_answer_that_an_agent_went_on_with_stays(ada, asked):
+    answered = answer_question(ada.journal, BOB, asked.item_id, "16")
+    assert outcomes(ada.undo(seqs=[answered.seq]))[asked.item_id][0] == "restored"
+    assert len(open_questions(ada.journal)) == 1
+    answered = answer_question(ada.journal, BOB, asked.item_id, "8")
+    held = ada.show(str(asked.value["assignment"]))
+    changed(ada, held, "running", run="r2")
+    told = outcomes(ada.undo(seqs=[answered.seq]))
+    assert told[asked.item_id] == ("conflict", f"{held.item_id} went on and does not wait for it")
+
+
+def contradictions(project):
+    """What the rules of dispatched work forbid, among all that the store holds."""
+    found, steps = [], []
+    get = project.journal.get
+    for one in project.journal.entities("assignment"):
+        state = one.value["state"]
+        dispatch, claim, step = (get(name, one.value[name]) for name in ("dispatch", "claim", "step"))
+        is_open = is_at_work(one)
+        steps += [one.value["step"]] if is_open else []
+        found += ["no dispatch"] if dispatch is None else []
+        found += (
+            [f"{state} in a dispatch {dispatch.value['state']}"]
+            if is_open and dispatch.value["state"] != "open"
+            else []
+        )
+        holds = claim is not None and claim.value["state"] == "held"
+        found += [f"{state}, and its claim is held: {holds}"] if is_open != holds else []
+        found += (
+            [f"{state}, and its step is {step.value['state']}"] if is_open and step.value["state"] != "doing" else []
+        )
+        found += ["not done"] if state == "integrated" and step.value["state"] != "done" else []
+    found += ["two at work on a step"] if len(steps) != len(set(steps)) else []
+    for one in project.journal.entities("question"):
+        waits = get("assignment", one.value["assignment"])
+        found += (
+            ["an open question that nobody waits with"]
+            if one.value["state"] == "open" and waits.value["state"] != "waiting"
+            else []
+        )
+    return found
+
+
+def test_no_undo_of_any_records_contradicts_the_rules(ada):
+    drawn = random.Random(seed())
+    dispatch, made = dispatched(ada)
+    first = record_count(ada) + 1
+    held = {step.item_id: offered(ada, dispatch, step) for step in made.steps[:2]}
+    for _ in range(12):
+        step = drawn.choice(made.steps[:2])
+        one = ada.journal.get("assignment", held[step.item_id].item_id)
+        following = sorted(MEMORY_TYPES["assignment"].transitions[one.value["state"]]) if one is not None else []
+        state = drawn.choice(following) if following else ""
+        if state == "offered":
+            worker = Writer.named(f"codex-{step.item_id[-8:]}")
+            offer_again(ada.journal, ADA, one, Offer(dispatch, step.item_id, "codex", worker))
+        elif state:
+            question = NewQuestion("?", dispatch.item_id, one.item_id, "x") if state == "waiting" else None
+            if one.value["state"] == "waiting":
+                for asks in open_questions(ada.journal):
+                    answer_question(ada.journal, BOB, asks.item_id, "yes") if asks.value[
+                        "assignment"
+                    ] == one.item_id else None
+            changed(ada, one, state, question=question)
+        assert contradictions(ada) == []
+    seqs = range(first, record_count(ada) + 1)
+    for _ in range(12):
+        ada.undo(seqs=drawn.sample(seqs, drawn.randint(1, 3)))
+        assert contradictions(ada) == []
+    assert troubles(ada) == []

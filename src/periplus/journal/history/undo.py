@@ -181,10 +181,7 @@ def plan_undo(
     for key, of_it in by_entity.items():
         progress(len(entities), len(by_entity))
         entities[key] = _plan_entity(journal, key, of_it, is_named=not session)
-    if judge is not None:
-        would = {key: one.content for key, one in entities.items() if one.outcome in _WRITTEN}
-        entities |= {key: _in_conflict(entities[key], why) for key, why in judge(would).items()}
-    _keep_together(entities, families)
+    _settle(entities, families, judge)
     along = {record.seq for record in records} - {record.seq for record in named}
     seqs = tuple(record.seq for record in records)
     return Undoing(lineage, seqs, tuple(entities.values()), None, tuple(sorted(along)))
@@ -198,6 +195,19 @@ def _check_count(count: int) -> None:
 
 def _in_conflict(one: Undone, reason: str) -> Undone:
     return one._replace(outcome="conflict", fields=(), kept=(), reason=reason, content=None)
+
+
+def _settle(entities: dict[Key, Undone], families: Sequence[Sequence[IndexedRecord]], judge: Judge | None) -> None:
+    """Mark entities as in conflict that ``judge`` refuses, or that belong to one that stays as it is. What stays may be a reason
+    against others, so all is judged anew until nothing more stays.
+    """
+    while True:
+        would = {key: one.content for key, one in entities.items() if one.outcome in _WRITTEN}
+        refused = judge(would) if judge is not None else {}
+        entities |= {key: _in_conflict(entities[key], why) for key, why in refused.items()}
+        _keep_together(entities, families)
+        if judge is None or sum(one.outcome in _WRITTEN for one in entities.values()) == len(would):
+            return
 
 
 def _keep_together(entities: dict[Key, Undone], families: Sequence[Sequence[IndexedRecord]]) -> None:

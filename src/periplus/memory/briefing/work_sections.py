@@ -14,7 +14,7 @@ from periplus.memory.coordination.dispatch_overview import (
     assigned_steps,
     assignment_words,
     assignments_at_work,
-    earlier_runs,
+    earlier_attempts,
     is_worker,
     left_assignments,
     left_words,
@@ -75,7 +75,7 @@ def _attempts(journal: Journal, writer: Writer, task: str, left: Mapping[str, En
             found.append((f"{_text(assignment)}: {left_words(assignment)}", assignment))
     for one in assignments_at_work(journal):
         if is_worker(journal, writer, one):
-            found += [(said, one) for said in earlier_runs(one)]
+            found += [(said, one) for said in earlier_attempts(one)]
     return found
 
 

@@ -13,7 +13,7 @@ __all__ = [
     "assignment_words",
     "assignments_at_work",
     "assignments_by_step",
-    "earlier_runs",
+    "earlier_attempts",
     "is_of_another_clone",
     "is_worker",
     "left_assignments",
@@ -23,6 +23,7 @@ __all__ = [
     "paths_of",
     "since",
     "spent_of",
+    "supervisor_of",
 ]
 
 import os
@@ -115,7 +116,7 @@ def open_progress(journal: Journal) -> list[DispatchProgress]:
     for dispatch in open_dispatches(journal):
         steps = steps_of(journal, str(dispatch.value.get("plan", "")))
         done = sum(step.value.get("state") == "done" for step in steps)
-        found.append(DispatchProgress(dispatch, done, len(steps), _supervisor(journal, dispatch)))
+        found.append(DispatchProgress(dispatch, done, len(steps), supervisor_of(journal, dispatch)))
     return found
 
 
@@ -182,16 +183,14 @@ def left_assignments(journal: Journal) -> dict[str, Entity]:
     return found
 
 
-def earlier_runs(assignment: Entity) -> list[str]:
-    """Return the runs of an assignment at work that ended before the present one, as text."""
+def earlier_attempts(assignment: Entity) -> list[str]:
+    """Return the attempts at a step that ended without result before the present one, as text."""
     value = assignment.value
-    ended = [
-        one for one in _objects(value.get("runs"))
-        if one.get("id") != value.get("run") and one.get("ending") and one.get("purpose", "work") == "work"
-    ]  # fmt: skip
+    ended = [one for one in _objects(value.get("returns")) if one.get("why") == "attempt"]
+    lies = f"; its work is on the branch {value.get('branch')}" if value.get("branch") else ""
     return [
-        f"{one.get('agent')} ended{_at(one)}: {_short(one.get('ending'))}; its work is on the branch {value.get('branch')}"
-        for one in ended
+        f"attempt {number} ended: {_short(one.get('text') or 'no reason is known')}{lies}"
+        for number, one in enumerate(ended, 1)
     ]
 
 
@@ -207,15 +206,8 @@ def left_words(assignment: Entity) -> str:
     return f"{value.get('agent')} {ended}{why}{lies}: periplus dispatch show {assignment.item_id}"
 
 
-# -- inside -------------------------------------------------------------------------------------------------------------
-
-
-def _is_carried(journal: Journal, assignment: Entity) -> bool:
-    dispatch = journal.as_read("dispatch", str(assignment.value.get("dispatch", "")))
-    return dispatch is not None and dispatch.value.get("state") == "open"
-
-
-def _supervisor(journal: Journal, dispatch: Entity) -> Supervisor:
+def supervisor_of(journal: Journal, dispatch: Entity) -> Supervisor:
+    """Return the state of the process that carries a dispatch: ``alive`` also where that cannot be judged from here."""
     from periplus.base.process.process_marks import ProcessMark, is_gone
 
     held = dispatch.value.get("process")
@@ -229,6 +221,14 @@ def _supervisor(journal: Journal, dispatch: Entity) -> Supervisor:
     return "gone" if is_gone(mark, journal.files) else "alive"
 
 
+# -- inside -------------------------------------------------------------------------------------------------------------
+
+
+def _is_carried(journal: Journal, assignment: Entity) -> bool:
+    dispatch = journal.as_read("dispatch", str(assignment.value.get("dispatch", "")))
+    return dispatch is not None and dispatch.value.get("state") == "open"
+
+
 def _by_age(one: Entity) -> tuple[str, str]:
     return str(one.value.get("created", "")), one.item_id
 
@@ -240,7 +240,3 @@ def _objects(held: JSONValue) -> list[Mapping[str, JSONValue]]:
 def _short(text: object) -> str:
     line = " ".join(str(text).split())
     return line if len(line) <= _REASON_CHARACTERS else f"{line[: _REASON_CHARACTERS - 1]}…"
-
-
-def _at(run: Mapping[str, JSONValue]) -> str:
-    return f" {str(run['ended'])[:16]}Z" if run.get("ended") else ""

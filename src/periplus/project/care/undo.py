@@ -1,4 +1,4 @@
-"""Undo records, with the conditions of the layers above the journal: claims, and refs of contexts."""
+"""Undo records, with the conditions of the layers above the journal: claims, dispatched work, and refs of contexts."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from periplus.journal.history.field_reversal import Content
 from periplus.journal.history.undo import Undoing, plan_undo, undo
 from periplus.journal.storage.progress import Progress, no_progress
 from periplus.memory.coordination.claim_undo import claims_in_the_way
+from periplus.memory.coordination.dispatch_undo import dispatched_in_the_way
 from periplus.memory.entities.types import CONTEXT_REF
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def undo_in_project(
     """See ``journal.history.undo``. With ``dry_run`` nothing is written."""
 
     def judge(would: Mapping[_Key, Content]) -> dict[_Key, str]:
-        return claims_in_the_way(project.journal, would) | _refs_to_nothing(project, would)
+        refused = claims_in_the_way(project.journal, would) | dispatched_in_the_way(project.journal, would)
+        return refused | _refs_to_nothing(project, would)
 
     told = progress or no_progress
     if dry_run:
