@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -9,12 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cli_support import Shell
 from hook_support import hook
 from periplus.base.clock import SystemClock
 from periplus.base.errors import NotFoundError, RefusedError
+from periplus.base.ids import new_id
 from periplus.base.process.process_marks import process_mark
 from periplus.cli.common.dispatch_schemas import SpentOut
 from periplus.journal import Writer
@@ -32,8 +35,9 @@ from periplus.memory.coordination.dispatches import (
 )
 from periplus.memory.coordination.plans import NewStep
 from periplus.memory.coordination.sessions import NewSession
-from periplus.memory.entities.types import MEMORY_TYPES
+from periplus.memory.entities.types import DISPATCHED, MEMORY_TYPES
 from periplus.project import Project
+from periplus.project.migration import migrate
 from periplus.project.trail_store.model_costs import TrailCosts, trail_costs
 from periplus.server.mcp.tool_arguments import ClaimArguments, MessageArguments, PlanArguments
 from periplus.server.mcp.write_tools import run_claim, run_message, run_plan
@@ -581,3 +585,95 @@ def test_no_undo_of_any_records_contradicts_the_rules(ada):
         ada.undo(seqs=drawn.sample(seqs, drawn.randint(1, 3)))
         assert contradictions(ada) == []
     assert troubles(ada) == []
+
+
+# -- formats ------------------------------------------------------------------------------------------------------------
+
+
+GOLDEN = Path(__file__).parent / "golden" / "entities"
+
+
+@pytest.mark.parametrize("name", sorted(DISPATCHED))
+def test_payloads_of_version_1_are_read_whole(ada, name):
+    whole, least = json.loads((GOLDEN / f"{name}-1.json").read_text())
+    schema = MEMORY_TYPES[name].schema
+    assert set(whole) == set(schema.__struct_fields__), "the first fixture has every field"
+    written = json.loads(msgspec.json.encode(msgspec.convert(whole, schema)))
+    assert whole | written == whole, "what is read is what was written"
+    for value in (whole, least):
+        item_id = new_id(MEMORY_TYPES[name].prefix)
+        ada.journal.mutate(lambda at, i=item_id, v=value: at.put(name, i, v), ADA)
+        assert ada.show(item_id).value == value
+    ada.journal.project()
+    assert troubles(ada) == []
+    assert [one.value["text"] for one in ada.journal.entities(name)] in (
+        [whole["text"], least["text"]],
+        [least["text"], whole["text"]],
+    )
+
+
+def held_of(project):
+    project.journal.refresh()
+    return {
+        (name, one.item_id): one.value
+        for name in sorted({*DISPATCHED, "claim", "step", "plan"})
+        for one in project.journal.entities(name)
+    }
+
+
+def with_all(project, question):
+    """What the store holds, a loop included."""
+    (value, _) = json.loads((GOLDEN / "loop-1.json").read_text())
+    project.journal.mutate(lambda at: at.put("loop", new_id("lop"), value), ADA)
+    found = held_of(project)
+    assert {name for name, _ in found} >= DISPATCHED
+    assert ("question", question.item_id) in found
+    return found
+
+
+def test_dispatched_work_is_exported_imported_and_synced_whole(ada, eve, tmp_path, asked):
+    before = with_all(ada, asked)
+    ada.export(os.fspath(tmp_path / "store.tar"))
+    Project.import_from(os.fspath(tmp_path / "store.tar"), os.fspath(tmp_path / "copy"))
+    with Project(os.fspath(tmp_path / "copy/.periplus"), ADA) as copy:
+        assert held_of(copy) == before
+        assert [one.item_id for one in copy.work.dispatched.questions()] == [asked.item_id]
+    meet(eve, ada)
+    assert held_of(eve) == before
+    assert troubles(eve) == []
+
+
+def test_a_folder_of_version_1_gets_none_of_it(ada, tmp_path, asked):
+    before = with_all(ada, asked)
+    folder = tmp_path / "old"
+    (folder / "notes").mkdir(parents=True)
+    (folder / "notes/N-1.json").write_text('{"id": "N-1", "type": "note", "content": "hello"}')
+    found = migrate(ada, "dual", source=os.fspath(folder))
+    assert [one.kind for one in found.findings if one.kind in ("refused", "unreadable")] == []
+    change_dispatch(ada.journal, ADA, str(asked.value["dispatch"]), fields={"reason": "so"})
+    migrate(ada, "dual", source=os.fspath(folder))
+    kinds = {path.parent.name for path in folder.rglob("*.json")}
+    assert {"notes", "plans"} <= kinds
+    assert not {name for name in kinds if name.rstrip("s").rstrip("e") in DISPATCHED}, kinds
+    dispatch = ("dispatch", str(asked.value["dispatch"]))
+    assert held_of(ada).keys() == before.keys()
+    assert held_of(ada)[dispatch]["reason"] == "so"
+    assert not any((Path(ada.root) / "parked").rglob("*"))
+    assert troubles(ada) == []
+
+
+# -- claims -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_claim_of_an_assignment_names_its_agent_and_step(ada, shell):
+    dispatch, made = dispatched(ada)
+    step = made.steps[0]
+    held = offered(ada, dispatch, step)
+    agent = f"codex-{step.item_id[-8:]}"
+    (line,) = shell("claim", "list").lines
+    assert line.startswith(f"{held.value['claim']}  {agent} exclusive, ")
+    assert line.endswith(f": src/auth.py, for the step {step.item_id}: hash")
+    (own,) = shell("claim", "list", env={"PERIPLUS_AGENT": agent}).lines
+    assert own.startswith(f"{held.value['claim']}  you exclusive, ")
+    shell.fails("claim", "take", "src", code=5, wrong=f"src overlaps src/auth.py, which is claimed by {agent}")
+    assert f"taken src/auth.py: {held.value['claim']}" in shell("check", "src/auth.py", code=1).out

@@ -63,6 +63,7 @@ from periplus.interop.version1.folder import (
 from periplus.journal import Entity, EntityType, Journal, Transaction, Writer
 from periplus.memory import TYPES
 from periplus.memory.entities.schemas import Common, Step
+from periplus.memory.entities.types import DISPATCHED
 from periplus.memory.fulltext.links import linked
 from periplus.project.v1_folder.folder_history import Ended, History, Version
 from periplus.project.v1_folder.folder_pass import Kept, Mode, Pass, Seen, SeenFile, Take
@@ -372,10 +373,14 @@ class Keeper:
         return False
 
     def _live(self) -> dict[Key, Entity]:
-        """Return the entities that have a file. Trails have none in v1, nor has an entity without a text of its own,
-        unless it came from a file. Steps in a plan's file are listed with it.
+        """Return the entities that have a file. Trails and dispatched work have none in v1, nor has an entity without a text
+        of its own, unless it came from a file. Steps in a plan's file are listed with it.
         """
-        ours = [row.name for row in TYPES if issubclass(row.schema, Common) and row.schema is not Step]
+        ours = [
+            row.name
+            for row in TYPES
+            if issubclass(row.schema, Common) and row.schema is not Step and row.name not in DISPATCHED
+        ]
         foreign = {name for name in self._types if name.startswith(FOREIGN_PREFIX)}
         live = {
             (one.item_type, one.item_id): one
