@@ -143,5 +143,6 @@ CLAUDE_CODE: Final = Adapter(
     _words, _Reading, _transcripts, _signed_in,
     "Start `claude` and type /login, or set ANTHROPIC_API_KEY.",
     constants={"DISABLE_AUTOUPDATER": "1"},
+    models={"small": "haiku"},  # an alias of the program; the larger classes are as dear as the person has chosen
     probe=Probe(("--help",), ("--output-format", "--permission-mode", "--permission-prompts", "--allowedTools", "--session-id", "--resume", "--settings")),
 )  # fmt: skip

@@ -97,6 +97,7 @@ class Adapter(NamedTuple):
     agents, ``constants`` are variables of ours. ``words`` makes the arguments. ``chooses``: the id of its session is ours, otherwise
     the output tells it. ``adds_up``: its usage is that of the whole session, so a reader needs what was spent before. ``codes`` explain
     exit codes. ``leaves`` are patterns of files that it leaves in the worktree. ``sign_in`` says what a person types to sign in.
+    ``models`` are its names for classes of models that roles ask for; without one it works with the model that the person has chosen.
     """
 
     name: str
@@ -117,6 +118,7 @@ class Adapter(NamedTuple):
     can_resume: bool = True
     codes: Mapping[int, Explanation] = {}
     leaves: tuple[str, ...] = ()
+    models: Mapping[str, str] = {}
     probe: Probe = Probe(("--help",), ())
 
     def start(self, start: Start) -> Command:

@@ -38,6 +38,7 @@ started you; no person reads along. It checks your work itself, by the commits o
 - Never print, store, commit or send keys, passwords or other secrets.
 - Start nothing that goes on running after you end."""
 _TASK: Final = "# Task\nDo what this text asks for, and no more:"
+_MATERIAL: Final = "# Material\nOthers handed this in for the task, or it was found out about what they handed in."
 _PLAN: Final = "# The plan that the task is part of\nFor orientation; other steps are done by others."
 _ORACLE: Final = """\
 # Done means
@@ -92,6 +93,7 @@ class RoleText(NamedTuple):
 class Work(NamedTuple):
     """A worker's order. ``paths`` are those that the step has claimed; ``others`` tells what others do now, a line each; ``artifact`` says
     in words what the field of that name must hold, where the answer needs one. With ``is_read_only`` the result file is all that is written.
+    ``material`` is what others handed in before, for the task.
     """
 
     run: str
@@ -112,6 +114,7 @@ class Work(NamedTuple):
     answer: AnswerKind = "result"
     artifact: str = ""
     is_read_only: bool = False
+    material: str = ""
 
 
 def work_prompt(work: Work, budget: int = PROMPT_TOKENS) -> str:
@@ -119,6 +122,7 @@ def work_prompt(work: Work, budget: int = PROMPT_TOKENS) -> str:
     parts: list[Part] = [Own(opening(work.run, work.branch))]
     parts += role_parts(work.role)
     parts += [Own(_TASK), Foreign(work.task, "task", 8)]
+    parts += [Own(_MATERIAL), Foreign(work.material, "material", 12)] if work.material.strip() else []
     parts += [Own(_PLAN), Foreign(work.plan, "plan", 2)] if work.plan.strip() else []
     parts += [Own(done_means(work.oracle))]
     parts += return_parts(work.returns)

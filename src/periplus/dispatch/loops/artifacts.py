@@ -31,25 +31,22 @@ __all__ = [
     "named_command",
     "named_places",
     "parse_artifact",
-    "parse_place",
     "review_of",
 ]
 
-import re
 from typing import Annotated, Final, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
-from periplus.base.errors import ConfinementError, FormatError
-from periplus.base.filesystem.confined_folder import judge_path
+from periplus.base.errors import FormatError
 from periplus.dispatch.handover.foreign_text import plain_line
+from periplus.dispatch.handover.named_places import parse_place
 from periplus.dispatch.handover.result_file import Finding, Result
 
 ITEMS_MAX: Final = 100
 TEXT_CHARACTERS_MAX: Final = 20_000
 ARGUMENTS_MAX: Final = 100
-_PLACE: Final = re.compile(r"(.{1,1000}?):([0-9]{1,8})(?:[:-][0-9]{1,8})?")
 _WEB: Final = ("http", "https")
 
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=TEXT_CHARACTERS_MAX)]
@@ -208,17 +205,6 @@ def review_of(result: Result) -> Verdict:
         raise FormatError("verdict: a review ends with approve or changes")
     extra = parse_artifact(result.artifact, _Extra) if result.artifact.strip() else _Extra()
     return Verdict(result.verdict, result.findings, extra.examined, extra.settled)
-
-
-def parse_place(text: str) -> tuple[str, int] | None:
-    """Parse ``path:line``, also with a column or a last line behind it. A path that leads out of a repository is none."""
-    match = _PLACE.fullmatch(text.strip().removeprefix("./"))
-    if match is None or int(match[2]) == 0:
-        return None
-    try:
-        return "/".join(judge_path(match[1])), int(match[2])
-    except ConfinementError:
-        return None
 
 
 def is_url(text: str) -> bool:

@@ -27,6 +27,7 @@ __all__ = [
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, TypeVar
 
+from periplus.dispatch.handover.named_places import parse_place
 from periplus.dispatch.handover.result_file import Finding
 from periplus.dispatch.loops.artifacts import (
     Answers,
@@ -44,7 +45,6 @@ from periplus.dispatch.loops.artifacts import (
     Synthesis,
     Verdict,
     is_url,
-    parse_place,
 )
 from periplus.dispatch.loops.evidence import CommandRun, Evidence, Handed, is_in_trace
 from periplus.dispatch.loops.substance import LONG, are_alike, first_alike, has_substance

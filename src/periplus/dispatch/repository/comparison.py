@@ -6,7 +6,16 @@ secret again leaves it in the history, and in the messages. A secret that an old
 
 from __future__ import annotations
 
-__all__ = ["FILE_BYTES_MAX", "changes_between", "diff_between", "merge_base", "new_secrets", "secrets_in"]
+__all__ = [
+    "FILE_BYTES_MAX",
+    "PLAIN",
+    "changes_between",
+    "contents",
+    "diff_between",
+    "merge_base",
+    "new_secrets",
+    "secrets_in",
+]
 
 import os
 import re
@@ -20,7 +29,7 @@ from periplus.dispatch.repository.model import Changes, FoundSecret, oid_of
 FILE_BYTES_MAX: Final = 8 << 20
 SEARCHED_BYTES_MAX: Final = 128 << 20
 _AT_ONCE_BYTES: Final = 16 << 20
-_PLAIN: Final = ("--no-ext-diff", "--no-textconv", "--no-color")
+PLAIN: Final = ("--no-ext-diff", "--no-textconv", "--no-color")
 _RAW: Final = re.compile(r":(\d+) (\d+) ([0-9a-f]+) ([0-9a-f]+) [A-Z]\d*")
 _SUBMODULE: Final = "160000"
 
@@ -28,7 +37,7 @@ _SUBMODULE: Final = "160000"
 def changes_between(git: Git, at: Layout, base: str, tip: str) -> Changes:
     """Return the differences from ``base`` to ``tip``, and the secrets that the commits between them add."""
     base, tip = oid_of(base), oid_of(tip)
-    words = ("diff-tree", "-r", "-z", "--numstat", "--no-renames", *_PLAIN[:2], base, tip)
+    words = ("diff-tree", "-r", "-z", "--numstat", "--no-renames", *PLAIN[:2], base, tip)
     paths, additions, deletions = [], 0, 0
     for row in os.fsdecode(git.out(at, *words)).split("\0"):
         added, _, rest = row.partition("\t")
@@ -46,7 +55,7 @@ def diff_between(git: Git, at: Layout, base: str, tip: str, bytes_max: int, path
     """Return the differences as text, of ``paths`` where some are named. What exceeds ``bytes_max`` is left out, and
     said so.
     """
-    words = ("diff", *_PLAIN, "--src-prefix=a/", "--dst-prefix=b/", "--submodule=short", oid_of(base), oid_of(tip))
+    words = ("diff", *PLAIN, "--src-prefix=a/", "--dst-prefix=b/", "--submodule=short", oid_of(base), oid_of(tip))
     done = git.run(at, *words, "--", *paths, bytes_max=bytes_max)
     if done.code:
         raise failure(done, "diff", at.top)
@@ -81,7 +90,7 @@ def new_secrets(old: bytes, new: bytes) -> list[str]:
 def _secrets_between(git: Git, at: Layout, base: str, tip: str) -> tuple[tuple[FoundSecret, ...], tuple[str, ...]]:
     places: dict[str, set[str]] = {}  # the paths of each added content
     older: set[str] = set()
-    words = ("log", "-z", "--raw", "-r", "--no-abbrev", "--no-renames", "--diff-merges=separate", "--format=", *_PLAIN)
+    words = ("log", "-z", "--raw", "-r", "--no-abbrev", "--no-renames", "--diff-merges=separate", "--format=", *PLAIN)
     for path, before, after in _raw_rows(git.out(at, *words, f"{base}..{tip}")):
         older.add(before)
         if after:
@@ -89,7 +98,7 @@ def _secrets_between(git: Git, at: Layout, base: str, tip: str) -> tuple[tuple[F
     older -= places.keys()
     found: set[tuple[FoundSecret, str]] = set()
     unsearched: set[str] = set()
-    for oid, data in _contents(git, at, places):
+    for oid, data in contents(git, at, places):
         if data is None:
             unsearched |= places[oid]
             continue
@@ -101,7 +110,7 @@ def _secrets_between(git: Git, at: Layout, base: str, tip: str) -> tuple[tuple[F
 
 
 def _secrets_of(git: Git, at: Layout, oids: Iterable[str]) -> set[str]:
-    return {secret for _, data in _contents(git, at, oids) for secret in secrets_in(data or b"")}
+    return {secret for _, data in contents(git, at, oids) for secret in secrets_in(data or b"")}
 
 
 def _secrets_of_messages(git: Git, at: Layout, base: str, tip: str) -> set[FoundSecret]:
@@ -126,7 +135,7 @@ def _raw_rows(said: bytes) -> Iterator[tuple[str, str, str]]:
         yield path, before if is_before else "", after if is_after else ""
 
 
-def _contents(git: Git, at: Layout, oids: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
+def contents(git: Git, at: Layout, oids: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
     """Return the contents of objects; None for one that is too large, or beyond what is searched in all."""
     wanted = sorted(oids)
     if not wanted:

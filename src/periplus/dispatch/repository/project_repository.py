@@ -7,14 +7,23 @@ __all__ = ["GIT_MIN", "Repository"]
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from periplus.base.errors import EnvironmentFailure, NotFoundError, RefusedError, UsageError
 from periplus.base.filesystem.git_files import git_settings, is_on, sparse_state
 from periplus.code.listing.git_process import find_git
 from periplus.code.listing.repository import module_repository
-from periplus.dispatch.repository import comparison, hidden_files, leftovers, merging, refs, tampering, worktrees
+from periplus.dispatch.repository import (
+    comparison,
+    file_lines,
+    hidden_files,
+    leftovers,
+    merging,
+    refs,
+    tampering,
+    worktrees,
+)
 from periplus.dispatch.repository.git_process import Git, failure, hidden_filters
 from periplus.dispatch.repository.model import Changes, Conflict, Identity, Marks, Merged, Uncommitted, own_branch
 
@@ -65,6 +74,13 @@ class Repository:
         """Return the first parent of a commit; empty where it has none."""
         done = self._git.run(self._at, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^1")
         return os.fsdecode(done.out).strip() if done.code == 0 else ""
+
+    def commit(self, name: str) -> str:
+        """Return the commit that ``name``, an id or a branch, stands for; empty where there is none."""
+        try:
+            return refs.commit_named(self._git, self._at, name)
+        except (NotFoundError, UsageError):
+            return ""
 
     def branch(self) -> str:
         """Return the branch that is checked out at the top; empty where HEAD is detached."""
@@ -184,6 +200,15 @@ class Repository:
     def diff(self, base: str, tip: str, bytes_max: int) -> str:
         """Return the differences as text of at most ``bytes_max`` bytes and a line that says so."""
         return comparison.diff_between(self._git, self._at, base, tip, bytes_max)
+
+    def line_counts(self, commit: str, paths: Iterable[str]) -> dict[str, int]:
+        """Return the number of lines of each of ``paths`` that is in ``commit``: 0 for a folder."""
+        return file_lines.line_counts(self._git, self._at, commit, paths)
+
+    def changed_lines(self, base: str, tip: str, paths_max: int = 500) -> list[file_lines.ChangedLines]:
+        """Return the lines that ``tip`` has beyond ``base``, of ``paths_max`` files at most."""
+        paths = self.changes(base, tip).paths[:paths_max]
+        return file_lines.changed_lines(self._git, self._at, base, tip, paths)
 
     def merge_base(self, one: str, other: str) -> str:
         """Return the last commit that both have; empty where there is none."""

@@ -17,7 +17,7 @@
 
 from __future__ import annotations
 
-__all__ = ["FILE_BYTES_MAX", "Answer", "ModelClass", "Role", "Source", "is_role_name", "parse_role"]
+__all__ = ["FILE_BYTES_MAX", "SECTIONS", "Answer", "ModelClass", "Role", "Source", "is_role_name", "parse_role"]
 
 import re
 from collections.abc import Sequence

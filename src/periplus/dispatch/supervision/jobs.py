@@ -84,7 +84,7 @@ class Jobs:
         resume = run.session if _goes_on(value, run) else ""
         start = Start(
             worktree=worktree, run_folder=folder, run=run.id, session=run.session, resume=resume, prompt_path=os.path.join(folder, PROMPT_FILE),
-            environment=options.environment, model=order.model, agent=self._at.holder(value.step, run.agent).name,
+            environment=options.environment, model=order.model or self._model(adapter, value, run), agent=self._at.holder(value.step, run.agent).name,
             email=self._at.email, excludes=self._at.repository.exclude_file(worktree, placed_paths(self._at, worktree, adapter)),
             command=options.command, cents=order.limits.cents, tokens=order.limits.tokens,
         )  # fmt: skip
@@ -98,6 +98,11 @@ class Jobs:
         return Launch(
             command.argv, worktree, command.environment, prompt, float(order.limits.wall_s), GRACE_S, OUTPUT_BYTES_MAX
         )
+
+    def _model(self, adapter: Adapter, value: Assignment, run: Attempt) -> str:
+        """Return the agent's name for the class of models that the role asks for."""
+        role = self._at.options.roles.get("reviewer" if run.purpose == "review" else value.kind)
+        return adapter.models.get(role.model, "") if role is not None else ""
 
     def _check(self, value: Assignment, run: Attempt) -> Launch:
         order = self._at.order

@@ -27,6 +27,7 @@ from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import SecretFoundError, UsageError
 from periplus.dispatch.handover.result_file import read_result
 from periplus.dispatch.supervision.jobs import Jobs
+from periplus.dispatch.supervision.kept_results import keep_result
 from periplus.dispatch.supervision.life_signs import DiskUse, LifeSigns
 from periplus.dispatch.supervision.merge_queue import MergeQueue
 from periplus.dispatch.supervision.preparation import placed_paths, prepare
@@ -224,10 +225,8 @@ class Lane:
             return self.give_back(self._at.change(assignment, fields), "claim" if evidence.blocked else "result", text)
         if judgement.outcome == "submitted":
             if result is not None:
-                fields |= {
-                    "summary": plain(result.summary),
-                    "lessons": [plain(one, 500) for one in result.lessons[:20]],
-                }
+                fields |= keep_result(self._at, value, result, remarks)
+                fields["remarks"] = remarks[:REMARKS_MAX]
             return self._at.change(assignment, fields, state="submitted")
         state = "timed_out" if judgement.outcome == "timed_out" else "failed"
         return self._at.change(assignment, fields, state=state, reason=text)
@@ -235,11 +234,13 @@ class Lane:
     def _evidence(self, value: Assignment, run: Attempt, ending: str, ended: Ended | None) -> Evidence:
         """Look at what a run left; uncommitted work is committed for it."""
         repository, worktree = self._at.repository, self._at.worktree(value)
-        handed_in = read_result(worktree, run.id)
+        order = self._at.order
+        handed_in = read_result(worktree, run.id, order.answer)
         adapter = self.jobs.adapter(run.agent)
         usage = self._usage[run.id]
         secrets: tuple[str, ...] = ()
-        if os.path.isdir(worktree):
+        unfit = ""
+        if os.path.isdir(worktree) and not order.read_only:
             holder = self._at.holder(value.step, run.agent)
             author = (f"{holder.name} (periplus)", self._at.email)
             placed = placed_paths(self._at, worktree, adapter)
@@ -252,10 +253,13 @@ class Lane:
             repository.without_placed(worktree, value.base, placed, author)
         tip = repository.tip(value.branch)
         changes = repository.changes(value.base, tip)
+        if order.read_only and changes.commits:
+            unfit = f"You were to change nothing, and {value.branch} has commits. Take them back: git reset --hard {value.base}"
         secrets += tuple(f"{one.path} ({one.kind})" for one in changes.secrets)
         return Evidence(
             handed_in, changes.commits, changes.paths, ending, ended.code if ended is not None else None,
             plain(usage.last_words or self.tail(run.id), 400), secrets, self._blocked(value, changes.paths), usage.spent.tokens_in,
+            unfit,
         )  # fmt: skip
 
     def _blocked(self, value: Assignment, paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -332,7 +336,7 @@ class Lane:
 
     def _submitted(self, assignment: Entity) -> Entity | None:
         value = shape(assignment)
-        if not self._at.order.oracle:
+        if not self._at.order.oracle or self._at.order.read_only:
             return self._at.change(assignment, {"verified": value.tip}, state="verified")
         if value.runs[-1].purpose != "oracle" or value.runs[-1].ended:
             return self._at.begin_run(assignment, "oracle", "supervisor")

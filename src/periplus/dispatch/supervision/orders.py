@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-__all__ = ["Order", "prepare_dispatch"]
+__all__ = ["Order", "changes_nothing", "prepare_dispatch"]
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from periplus.base.errors import NotFoundError, RefusedError, UsageError
 from periplus.base.ids import new_id
 from periplus.base.named_tuple import NamedTuple
+from periplus.dispatch.handover.result_file import AnswerKind
 from periplus.dispatch.places import Places
 from periplus.dispatch.repository import Repository
 from periplus.memory.coordination.dispatches import NewDispatch, start_dispatch
 from periplus.memory.coordination.plans import NewStep
 
 if TYPE_CHECKING:
+    from periplus.dispatch.roles.role_files import Role
     from periplus.dispatch.supervision.workplace import SupervisorOptions
     from periplus.journal import Entity
     from periplus.project import Project
@@ -26,7 +28,8 @@ class Order(NamedTuple):
     """What a person orders: ``plan`` (an id, or the beginning of one) or ``task``, of which a plan with one step is made.
 
     ``oracle`` and ``setup`` are commands, as words; ``target`` is empty for the branch that is checked out; ``limits`` name
-    fields of ``memory.entities.schemas.Limits``.
+    fields of ``memory.entities.schemas.Limits``. The role says what agents hand in and whether they change anything, where ``answer`` and
+    ``read_only`` do not; a loop may do without a role. ``artifact``, ``loop`` and ``materials`` are those of a loop's phase.
     """
 
     agents: tuple[str, ...]
@@ -42,6 +45,11 @@ class Order(NamedTuple):
     model: str = ""
     limits: Mapping[str, int] = {}
     updates_checkout: bool = False
+    answer: AnswerKind | Literal[""] = ""
+    artifact: str = ""
+    read_only: bool = False
+    loop: str = ""
+    materials: tuple[tuple[str, str], ...] = ()
 
 
 def prepare_dispatch(project: Project, order: Order, options: SupervisorOptions) -> Entity:
@@ -58,7 +66,7 @@ def prepare_dispatch(project: Project, order: Order, options: SupervisorOptions)
         raise NotFoundError(
             what, safe="Nothing was started.", mend="Name the branch that the work is for: --target BRANCH"
         )
-    if order.role not in options.roles:
+    if order.role not in options.roles and (order.role or not order.loop):
         raise UsageError(
             f"there is no role {order.role!r}",
             safe="Nothing was started.",
@@ -71,15 +79,23 @@ def prepare_dispatch(project: Project, order: Order, options: SupervisorOptions)
     Places.of(options.state, project.root).make()
     dispatch_id = new_id("dsp")
     branch = _branch(repository, target, dispatch_id, updates_checkout=order.updates_checkout)
+    role = options.roles.get(order.role)
     new = NewDispatch(
         str(plan.value.get("text", "")), plan.item_id, order.agents, target, branch, base, order.reviewers, order.lanes, order.oracle,
         order.setup, order.links, order.role, order.model, order.limits, order.updates_checkout,
+        order.answer or (role.answer if role is not None else "result"), order.artifact, order.read_only or changes_nothing(role), order.loop,
+        order.materials,
     )  # fmt: skip
     held = start_dispatch(project.journal, project.writer, new, item_id=dispatch_id)
     if branch != target and not repository.move(f"refs/heads/{branch}", base, ""):
         raise RefusedError(f"the branch {branch} exists already", safe="The dispatch was written, nothing was started.",
                            mend=f"Stop it: periplus dispatch stop {dispatch_id}")  # fmt: skip
     return held
+
+
+def changes_nothing(role: Role | None) -> bool:
+    """Return True for a role without a check whose agents have no tool to edit: nothing that they change is taken."""
+    return role is not None and role.oracle == "none" and "edit" not in role.tools
 
 
 def _branch(repository: Repository, target: str, dispatch_id: str, *, updates_checkout: bool) -> str:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 from periplus.dispatch.handover.result_file import Finding
 from periplus.dispatch.handover.returns import AnsweredQuestion, ReviewFindings, UnusableResult
 from periplus.dispatch.handover.review_prompt import Review, ReviewRound, review_prompt
-from periplus.dispatch.handover.work_prompt import Limits, Work, round_prompt, work_prompt
+from periplus.dispatch.handover.work_prompt import PROMPT_TOKENS, Limits, Work, round_prompt, work_prompt
+from periplus.dispatch.roles.role_files import SECTIONS
 from periplus.dispatch.supervision.workplace import Workplace, shape
 from periplus.memory.coordination.assignments import is_at_work
 from periplus.memory.coordination.plans import scopes_of_step
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
 BRIEF_TOKENS: Final = 2_500
 DIFF_BYTES_MAX: Final = 400_000
 _OTHERS_MAX: Final = 20
+MATERIAL_TOKENS: Final = 24_000
+_TITLES: Final = {
+    "rules": "Rules to obey",
+    "traps": "Traps",
+    "files": "Files likely to change",
+    "tests": "Tests to run",
+}  # of a brief
 
 
 def prompt_of(at: Workplace, assignment: Entity, run: Attempt, *, is_resumed: bool) -> str:
@@ -32,14 +40,34 @@ def prompt_of(at: Workplace, assignment: Entity, run: Attempt, *, is_resumed: bo
 
 
 def _work(at: Workplace, value: Assignment, run: Attempt, *, is_resumed: bool) -> str:
+    order, role = at.order, at.options.roles.get(value.kind)
+    sections = role.sections if role is not None else SECTIONS
     step = at.journal.get("step", value.step)
     paths = [scope.text for scope in scopes_of_step(step)] if step is not None else []
     work = Work(
-        run=run.id, branch=value.branch, task=value.text, plan=_plan(at, value), role=at.role(value.kind),
-        brief="" if is_resumed else _brief(at, value.text), paths=paths, others=_others(at, value), oracle=at.order.oracle,
-        limits=_limits(at), returns=_returns(at, value),
+        run=run.id, branch=value.branch, task=value.text, plan=_plan(at, value) if "plan" in sections else "", role=at.role(value.kind),
+        paths=paths if "paths" in sections else (), others=_others(at, value) if "others" in sections and not order.loop else (),
+        oracle=() if order.read_only else order.oracle, limits=_limits(at), returns=_returns(at, value), material=_material(at, value),
+        answer=order.answer, artifact=order.artifact, is_read_only=order.read_only,
     )  # fmt: skip
-    return round_prompt(work) if is_resumed else work_prompt(work)
+    budget = (role.budget_tokens if role is not None else PROMPT_TOKENS) + (MATERIAL_TOKENS if work.material else 0)
+    return round_prompt(work, budget) if is_resumed else work_prompt(_briefed(at, work, sections), budget)
+
+
+def _briefed(at: Workplace, work: Work, sections: Sequence[str]) -> Work:
+    """Add what is known about the task: the whole brief, or those of its sections that the role wants."""
+    brief = at.project.brief(work.task, budget_tokens=BRIEF_TOKENS)
+    if "brief" in sections:
+        return work._replace(brief=brief.text)
+    lines = {one.title: [line.text for line in one.lines] for one in brief.sections}
+    rules, traps, files, tests = (lines.get(_TITLES[name], []) if name in sections else [] for name in _TITLES)
+    return work._replace(rules=rules, traps=traps, files=files, tests=tests)
+
+
+def _material(at: Workplace, value: Assignment) -> str:
+    """Return what the loop gives to this step of earlier phases."""
+    digest = next((one.object for one in at.order.materials if one.step == value.step), "")
+    return at.journal.load_object(digest).decode("utf-8", "replace") if digest else ""
 
 
 def _review(at: Workplace, value: Assignment, run: Attempt) -> str:

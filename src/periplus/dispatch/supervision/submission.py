@@ -17,7 +17,8 @@ Outcome: TypeAlias = Literal["submitted", "question", "failed", "timed_out", "re
 
 class Evidence(NamedTuple):
     """What was found after a run. ``commits`` and ``paths`` are those of the branch beyond its base, work that was committed
-    for the agent included. ``code`` is None where nothing tells it. ``blocked`` are paths under claims of others.
+    for the agent included. ``code`` is None where nothing tells it. ``blocked`` are paths under claims of others; ``unfit`` says why
+    what is in the worktree cannot be taken as it is.
     """
 
     handed_in: HandedIn
@@ -29,6 +30,7 @@ class Evidence(NamedTuple):
     secrets: tuple[str, ...] = ()
     blocked: tuple[str, ...] = ()
     tokens: int = 0
+    unfit: str = ""
 
 
 class Judgement(NamedTuple):
@@ -70,6 +72,8 @@ def judged(evidence: Evidence) -> Judgement:
 
 def _wrong(evidence: Evidence) -> str:
     """Return why work is not taken whatever the agent says of it."""
+    if evidence.unfit:
+        return evidence.unfit
     if evidence.secrets:
         return f"The commits contain secrets: {', '.join(evidence.secrets[:5])}. Rewrite the commits of your branch without them."
     if evidence.blocked:

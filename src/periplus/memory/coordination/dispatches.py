@@ -54,6 +54,11 @@ class NewDispatch(NamedTuple):
     model: str = ""
     limits: Mapping[str, int] = {}
     updates_checkout: bool = False
+    answer: str = "result"
+    artifact: str = ""
+    read_only: bool = False
+    loop: str = ""
+    materials: tuple[tuple[str, str], ...] = ()  # of a step, the object
 
 
 class NewQuestion(NamedTuple):
@@ -75,8 +80,11 @@ def start_dispatch(journal: Journal, writer: Writer, new: NewDispatch, *, item_i
     fields: dict[str, JSONValue] = {
         "plan": new.plan, "agents": list(new.agents), "reviewers": list(new.reviewers), "lanes": new.lanes, "target": new.target,
         "branch": new.branch, "base": new.base, "oracle": list(new.oracle), "setup": list(new.setup), "links": list(new.links),
-        "role": new.role, "model": new.model, "limits": dict(new.limits), "updates_checkout": new.updates_checkout,
+        "model": new.model, "limits": dict(new.limits), "updates_checkout": new.updates_checkout,
+        "artifact": new.artifact, "read_only": new.read_only, "loop": new.loop,
+        "materials": [{"step": step, "object": digest} for step, digest in new.materials],
     }  # fmt: skip
+    told: dict[str, JSONValue] = {"state": "open", "role": new.role, "answer": new.answer}
 
     def write(transaction: Transaction) -> None:
         others = [one for one in linked(journal, "dispatch", "plan", new.plan) if one.value.get("state") == "open"]
@@ -86,7 +94,7 @@ def start_dispatch(journal: Journal, writer: Writer, new: NewDispatch, *, item_i
                 mend=f"Go on with it: periplus dispatch start --resume {others[0].item_id}",
             )  # fmt: skip
         value = _common(journal, writer, new.text) | {name: held for name, held in fields.items() if held}
-        transaction.put("dispatch", item_id, value | {"state": "open"}, expect=ABSENT, summary=f"dispatch: {new.text}")
+        transaction.put("dispatch", item_id, value | told, expect=ABSENT, summary=f"dispatch: {new.text}")
 
     receipt = journal.mutate(write, writer, key=key)
     check_repeated(

@@ -371,10 +371,19 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
     rounds: int = 3
 
 
+class Material(msgspec.Struct, frozen=True):
+    """What the agent of a step is given beside its order: a text in an object."""
+
+    step: str
+    object: str
+
+
 class Dispatch(Common, frozen=True, omit_defaults=True, kw_only=True):
     """An order: a plan, agents, limits and a target branch. ``target`` is the branch that the work is for, ``branch`` the
     one that it is integrated on, ``base`` the target's commit at the start. ``oracle`` and ``setup`` are commands, as words;
-    ``links`` are folders of the checkout that worktrees get as links. ``process`` is the supervisor's.
+    ``links`` are folders of the checkout that worktrees get as links. ``process`` is the supervisor's. ``answer`` is the
+    sort of result that agents hand in, ``artifact`` says what its field of that name has to hold; with ``read_only`` they
+    change nothing and no oracle is run. Of a ``loop`` the dispatch does one phase, with ``materials`` of earlier ones.
     """
 
     state: Literal["open", "done", "stopped"] = "open"
@@ -389,6 +398,11 @@ class Dispatch(Common, frozen=True, omit_defaults=True, kw_only=True):
     setup: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     role: str = "implementer"
+    answer: Literal["result", "review", "proposals"] = "result"
+    artifact: str = ""
+    read_only: bool = False
+    loop: str = ""
+    materials: tuple[Material, ...] = ()
     model: str = ""
     limits: Limits = Limits()
     updates_checkout: bool = False
@@ -439,6 +453,7 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 class Assignment(Common, frozen=True, omit_defaults=True, kw_only=True):
     """One step for one agent. ``granted`` are attempts that a person allowed beside the retries of the limits. ``run`` is the id of the present job, the last of ``runs``; ``tip`` is the commit that was
     submitted, ``verified`` the one that the oracle passed, ``merged`` the commit of the target branch that has it.
+    ``artifact`` is the object with the artifact that was handed in.
     ``worktree`` is the name of its folder. Tokens, ``cost`` (millionths of a dollar) and ``wall_ms`` are sums over ``runs``.
     """
 
@@ -465,6 +480,7 @@ class Assignment(Common, frozen=True, omit_defaults=True, kw_only=True):
     findings: tuple[Finding, ...] = ()
     verdict: str = ""
     summary: str = ""
+    artifact: str = ""
     lessons: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     tokens_in: int = 0

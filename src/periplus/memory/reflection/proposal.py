@@ -42,7 +42,8 @@ class Proposal(NamedTuple):
     """A proposal of what to keep. ``subject`` is what it is about, whatever its words: two with one subject are the
     same.
 
-    ``about`` are paths of the project; only a trap has a ``remedy``.
+    ``about`` are paths of the project; only a trap has a ``remedy``. ``commits`` are commits that it rests on, each with the place
+    in it that was read.
     """
 
     rule: str
@@ -54,6 +55,7 @@ class Proposal(NamedTuple):
     confidence: int
     about: tuple[str, ...] = ()
     remedy: str = ""
+    commits: tuple[tuple[str, str], ...] = ()
 
 
 class Proposer(Protocol):

@@ -140,13 +140,15 @@ def _payload_of(candidate: Entity) -> dict[str, JSONValue]:
 
 def _payload(journal: Journal, one: Proposal) -> dict[str, JSONValue]:
     now = format_ms(journal.clock.now_ms())
+    evidence: list[JSONValue] = [
+        {"kind": "step", "ref": f"{seen.trail}#{seen.step}", **({"quote": seen.quote} if seen.quote else {})}
+        for seen in one.seen
+    ]
+    evidence += [{"kind": "commit", "ref": commit, "quote": place} for commit, place in one.commits]
     draft: dict[str, JSONValue] = {
         "v": 1,
         "text": one.text,
-        "evidence": [
-            {"kind": "step", "ref": f"{seen.trail}#{seen.step}", **({"quote": seen.quote} if seen.quote else {})}
-            for seen in one.seen
-        ],
+        "evidence": evidence,
         "confidence": one.confidence,
     }
     if MEMORY_TYPES[one.item_type].default_state:
@@ -163,5 +165,5 @@ def _payload(journal: Journal, one: Proposal) -> dict[str, JSONValue]:
         "why": one.why,
         "subject": list(one.subject),
         "created": now,
-        "provenance": {"kind": "reflection", "name": one.rule, "source": one.seen[0].trail},
+        "provenance": {"kind": "reflection", "name": one.rule, "source": one.seen[0].trail if one.seen else ""},
     }
