@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -137,9 +138,39 @@ class Yard:
         found = map(shape, assignments_of(project.journal, dispatch.item_id))
         return {one.text.partition("[script ")[2].rstrip("]"): one for one in found}
 
+    def starts(self):
+        """The ids of the runs whose agent was started, one for each start."""
+        path = self.scripts / "runs"
+        return [line.split()[0] for line in path.read_text().splitlines()] if path.exists() else []
+
+    def check(self, project, dispatch):
+        """Assert what holds whatever happened: nothing was done twice, lost, or integrated without its check."""
+        starts = self.starts()
+        assert len(starts) == len(set(starts)), "a run was started twice"
+        found = list(map(shape, assignments_of(project.journal, dispatch.item_id)))
+        runs = {run.id for one in found for run in one.runs}
+        assert set(starts) <= runs, "somebody works of whom no record tells"
+        branch = dispatch.value["branch"]
+        commits = git(
+            self.folder, "log", "--first-parent", "--format=%H", branch, "--not", dispatch.value["base"]
+        ).split()
+        merged = [one.merged for one in found if one.state == "integrated" and one.merged]
+        assert sorted(commits) == sorted(merged), "what is on the branch is not what the records say"
+        for one in found:
+            if one.state == "integrated" and one.merged:
+                assert one.verified == one.tip, one
+                assert git(self.folder, "rev-parse", f"{one.merged}^2") == one.tip
+            assert all(run.ended for run in one.runs) or one.state in ("offered", "running", "waiting"), one
+            for name in ("tokens_in", "cached", "out", "cost"):
+                assert getattr(one, name) == sum(getattr(run, name) for run in one.runs)
+            step = project.journal.get("step", one.step)
+            assert (one.state == "integrated") == (step.value["state"] == "done"), (one.state, step.value)
+        assert self.history_passes(branch) == len(commits) + 1
+        git(self.folder, "fsck", "--strict", "--no-dangling")
+
     def history_passes(self, branch):
         """Whether every commit of the branch's first-parent history passes the oracle."""
-        clone = Path(self.state) / "history"
+        clone = Path(tempfile.mkdtemp(dir=self.state)) / "history"
         git(self.folder, "clone", "-q", "--branch", branch, str(self.folder), str(clone))
         commits = git(clone, "rev-list", "--first-parent", "HEAD").split()
         for commit in commits:

@@ -27,6 +27,8 @@ def main():
         at = file.tell()
         file.write(b".")
     (folder / f"{name}.prompt{at}").write_text(prompt)
+    with open(folder / "runs", "ab", 0) as file:  # each start, so that a test sees whether a run was started twice
+        file.write(f"{os.environ['PERIPLUS_RUN']} {name}\n".encode())
     for act in attempts[min(at, len(attempts) - 1)]:
         ((verb, value),) = act.items()
         dispatch_agents.ACTS[verb](value)

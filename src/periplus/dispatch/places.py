@@ -33,6 +33,10 @@ class Places(NamedTuple):
         """The worktree in which the merge queue of a dispatch runs the oracle."""
         return self.worktree(f"queue-{dispatch[-8:]}")
 
+    def review(self, name: str) -> str:
+        """The worktree in which the work of the worktree ``name`` is read."""
+        return self.worktree(f"{name}-review")
+
     def run(self, run_id: str) -> str:
         return os.path.join(self.base, "runs", run_id)
 
@@ -42,6 +46,10 @@ class Places(NamedTuple):
     def marks(self, dispatch: str) -> str:
         """The file with the state of git's settings as the supervisor last accepted it."""
         return os.path.join(self.base, "marks", f"{dispatch}.json")
+
+    def checkout(self, dispatch: str) -> str:
+        """The file with what was changed in the person's checkout when that was last told."""
+        return os.path.join(self.base, "marks", f"{dispatch}.checkout.json")
 
     def make(self) -> None:
         """Make the folders, readable by their user alone. Raises OSError."""

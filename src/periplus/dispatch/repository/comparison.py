@@ -10,6 +10,7 @@ __all__ = [
     "FILE_BYTES_MAX",
     "PLAIN",
     "changes_between",
+    "committers",
     "contents",
     "diff_between",
     "merge_base",
@@ -27,6 +28,7 @@ from periplus.dispatch.repository.git_process import Git, failure
 from periplus.dispatch.repository.model import Changes, FoundSecret, oid_of
 
 FILE_BYTES_MAX: Final = 8 << 20
+COMMITTERS_MAX: Final = 10_000
 SEARCHED_BYTES_MAX: Final = 128 << 20
 _AT_ONCE_BYTES: Final = 16 << 20
 PLAIN: Final = ("--no-ext-diff", "--no-textconv", "--no-color")
@@ -70,6 +72,20 @@ def merge_base(git: Git, at: Layout, one: str, other: str) -> str:
     """Return the last commit that both have; empty where their histories have none."""
     done = git.run(at, "merge-base", oid_of(one), oid_of(other))
     return done.out.decode().split("\n")[0] if done.code == 0 else ""
+
+
+def committers(git: Git, at: Layout, tip: str, without: Sequence[str]) -> dict[str, str]:
+    """Return the commits that ``tip`` has and none of ``without``, newest first, with the names of their committers."""
+    words = (
+        "log",
+        "-z",
+        f"--max-count={COMMITTERS_MAX}",
+        "--format=%H %cn",
+        oid_of(tip),
+        *(f"^{oid_of(one)}" for one in without),
+    )
+    rows = (row.partition(" ") for row in os.fsdecode(git.out(at, *words)).split("\0") if row)
+    return {commit: name for commit, _, name in rows}
 
 
 def secrets_in(data: bytes) -> dict[str, str]:

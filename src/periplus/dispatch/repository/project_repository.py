@@ -167,6 +167,10 @@ class Repository:
         """Return what no commit of the worktree has; what was placed and the result file are left out."""
         return leftovers.uncommitted(self._git, worktrees.worktree_at(self._at, path).at)
 
+    def checkout_changes(self) -> Uncommitted:
+        """Return what no commit of the checkout at the top has."""
+        return leftovers.uncommitted(self._git, self._at)
+
     def exclude_file(self, path: str, placed: Sequence[str]) -> str:
         """Write a file of patterns: the user's own, the ``placed`` files (which must be there), the result file.
 
@@ -209,6 +213,10 @@ class Repository:
         """Return the lines that ``tip`` has beyond ``base``, of ``paths_max`` files at most."""
         paths = self.changes(base, tip).paths[:paths_max]
         return file_lines.changed_lines(self._git, self._at, base, tip, paths)
+
+    def committers(self, tip: str, without: Sequence[str]) -> dict[str, str]:
+        """Return the commits that ``tip`` has and none of ``without``, newest first, with the names of their committers."""
+        return comparison.committers(self._git, self._at, tip, without)
 
     def merge_base(self, one: str, other: str) -> str:
         """Return the last commit that both have; empty where there is none."""

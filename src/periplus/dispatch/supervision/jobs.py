@@ -18,7 +18,7 @@ from periplus.dispatch.adapters import Adapter, Sought, Start
 from periplus.dispatch.adapters.environment import COMMON, program_folders
 from periplus.dispatch.places import RESULT_FILE
 from periplus.dispatch.processes import Launch
-from periplus.dispatch.supervision.preparation import placed_paths
+from periplus.dispatch.supervision.preparation import link_folders, placed_paths, prepare
 from periplus.dispatch.supervision.prompts import prompt_of
 from periplus.dispatch.supervision.workplace import Workplace, shape
 from periplus.journal import Entity
@@ -55,6 +55,7 @@ class Jobs:
         if folder.standing() != "absent":
             return
         is_agent = run.purpose in ("work", "review")
+        self._make_place(value, run)
         folder.start(self._agent(assignment, value, run) if is_agent else self._check(value, run))
 
     def session_for(self, value: Assignment, agent: str, purpose: str) -> str:
@@ -72,10 +73,23 @@ class Jobs:
     def folder_of(self, value: Assignment, run: Attempt) -> str:
         """Return the worktree that a job works in: reviews and the merge queue have one of their own."""
         if run.purpose == "review":
-            return self._at.places.worktree(f"{value.worktree}-review")
+            return self._at.places.review(value.worktree)
         if run.purpose == "queue":
             return self._at.places.queue(self._at.dispatch_id)
         return self._at.worktree(value)
+
+    def _make_place(self, value: Assignment, run: Attempt) -> None:
+        """Make the folder of a job where it is missing: an agent may have deleted its worktree, or a person the queue's."""
+        path = self.folder_of(value, run)
+        if run.purpose == "work":
+            prepare(self._at, value, self.adapter(run.agent))
+        elif run.purpose == "review":
+            self._at.repository.add_worktree(path, "", value.tip)
+        elif run.purpose == "queue":
+            self._at.repository.add_worktree(path, "", value.merged)
+            link_folders(self._at, path)
+        else:
+            self._at.repository.add_worktree(path, value.branch, value.base)
 
     def _agent(self, assignment: Entity, value: Assignment, run: Attempt) -> Launch:
         adapter, order, options = self.adapter(run.agent), self._at.order, self._at.options
@@ -92,7 +106,7 @@ class Jobs:
         remove_result(worktree)
         prompt = prompt_of(self._at, assignment, run, is_resumed=bool(resume)).encode()
         if command.prompt == "file":
-            os.makedirs(folder, mode=0o700, exist_ok=True)
+            _make_folder(folder)
             write_atomic(self._at.journal.files, start.prompt_path, prompt, mode=0o600)
             prompt = b""
         return Launch(
@@ -110,7 +124,7 @@ class Jobs:
         worktree = self.folder_of(value, run)
         person = self._at.options.environment
         scratch = os.path.join(self._at.places.run(run.id), "tmp")
-        os.makedirs(scratch, mode=0o700, exist_ok=True)
+        _make_folder(scratch)
         environment = {name: person[name] for name in _ORACLE_NAMES if name in person}
         environment |= {
             "PATH": os.pathsep.join(program_folders(person)),
@@ -138,14 +152,25 @@ class Jobs:
         )  # fmt: skip
 
 
-def remove_result(worktree: str) -> None:
-    """Remove the answer of an earlier run."""
+def _make_folder(path: str) -> None:
     try:
-        os.unlink(os.path.join(worktree, RESULT_FILE))
-    except FileNotFoundError:
-        pass
+        os.makedirs(path, mode=0o700, exist_ok=True)
     except OSError as error:
-        raise environment_failure(error, "remove", os.path.join(worktree, RESULT_FILE)) from error
+        raise environment_failure(error, "make", path) from error
+
+
+def remove_result(worktree: str) -> None:
+    """Remove the answer of an earlier run, and whatever else has its name."""
+    path = os.path.join(worktree, RESULT_FILE)
+    try:
+        if os.path.isdir(path) and not os.path.islink(path):
+            import shutil
+
+            shutil.rmtree(path)
+        elif os.path.lexists(path):
+            os.unlink(path)
+    except OSError as error:
+        raise environment_failure(error, "remove", path) from error
 
 
 def _goes_on(value: Assignment, run: Attempt) -> bool:

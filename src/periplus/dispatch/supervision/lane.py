@@ -24,14 +24,15 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from periplus.base.encoding.canonical import JSONValue
-from periplus.base.errors import SecretFoundError, UsageError
+from periplus.base.errors import RefusedError, SecretFoundError, UsageError
 from periplus.dispatch.handover.result_file import read_result
+from periplus.dispatch.supervision.checkout_watch import CheckoutWatch
 from periplus.dispatch.supervision.jobs import Jobs
 from periplus.dispatch.supervision.kept_results import keep_result
 from periplus.dispatch.supervision.life_signs import DiskUse, LifeSigns
 from periplus.dispatch.supervision.merge_queue import MergeQueue
 from periplus.dispatch.supervision.preparation import placed_paths, prepare
-from periplus.dispatch.supervision.submission import Evidence, judged
+from periplus.dispatch.supervision.submission import CUT, Evidence, judged
 from periplus.dispatch.supervision.texts import commit_message, plain
 from periplus.dispatch.supervision.usage import Usage
 from periplus.dispatch.supervision.workplace import Fields, Workplace, shape
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 TAIL_BYTES: Final = 6_000
 REMARKS_MAX: Final = 50
 _NO_ROUND: Final = frozenset({"answer", "attempt"})
+_OF_AGENTS: Final = frozenset({"work", "review"})
+CUTS_MAX: Final = 5  # a job that is cut short again and again is given up
 KILL_S: Final = 15.0  # after a polite request to stop
 
 
@@ -56,6 +59,7 @@ class Lane:
         self._at = workplace
         self.jobs = Jobs(workplace)
         self.queue = MergeQueue(workplace, self)
+        self.checkout = CheckoutWatch(workplace)
         self._signs: dict[str, LifeSigns] = {}
         self._usage: dict[str, Usage] = {}
         self._disks: dict[str, DiskUse] = {}
@@ -94,7 +98,7 @@ class Lane:
 
     def begin_work(self, assignment: Entity, fields: Fields | None = None) -> Entity:
         """Let the author of an assignment work, in the session it had where it can go on with that."""
-        value = shape(assignment)
+        value = shape(assignment, fields)
         session = self.jobs.session_for(value, value.agent, "work")
         return self._at.begin_run(assignment, "work", value.agent, fields, state="running", session=session)
 
@@ -122,6 +126,7 @@ class Lane:
         usage = self._read_output(value, run, folder)
         if standing in ("ended", "lost"):
             ended = folder.ended()
+            usage.read_rest(folder)
             stopped = self._stops.pop(run.id, ("", 0.0))[0]
             ending = stopped or (ended.ending if ended is not None else "lost")
             self._signs.pop(run.id, None)
@@ -151,16 +156,21 @@ class Lane:
             return
         signs = self._signs.setdefault(run.id, LifeSigns(now_s))
         signs.note(folder.life(), now_s)
-        folders = (
-            self.jobs.folder_of(value, run),
-            *usage.folders(run.session, self.jobs.folder_of(value, run), self._at.options.environment),
-        )
-        if run.purpose in ("work", "review") and signs.is_silent(now_s, limits.silence_s, folders):
+        is_agent = run.purpose in _OF_AGENTS  # checks cost nothing, and have a limit of time alone
+        if is_agent and signs.is_silent(now_s, limits.silence_s, lambda: self._searched(value, run, usage)):
             self.stop(run.id, "silence")
-        if self.is_spent():
+        if is_agent and self.is_spent():
             self.stop(run.id, "limit")
         if self._disks.setdefault(value.worktree, DiskUse(self._at.worktree(value))).is_over(limits.disk_bytes):
             self.stop(run.id, "disk")
+        wall_s = limits.wall_s if is_agent else limits.oracle_s
+        if folder.standing() == "orphaned" and wall_s and signs.watched_s(now_s) > wall_s:  # no keeper sees to it
+            self.stop(run.id, "wall")
+
+    def _searched(self, value: Assignment, run: Attempt, usage: Usage) -> tuple[str, ...]:
+        """Return the places whose files an agent changes while it works: its worktree, and what it keeps of its session."""
+        folder = self.jobs.folder_of(value, run)
+        return (folder, *usage.files(run.session, folder, self._at.options.environment))
 
     def is_spent(self) -> bool:
         """Return True where the tokens or the money of the dispatch are spent, running work included."""
@@ -195,17 +205,33 @@ class Lane:
         is_done = ended is not None and ended.code == 0 and ending == "exited"
         run = self._at.end_run(
             assignment,
-            ending="exited" if is_done else f"failed: {ending}",
+            ending=ending if is_done or ending in CUT else f"failed: {ending}",
             wall_ms=ended.wall_ms if ended is not None else 0,
         )
         if is_done:
-            return self.begin_work(self._at.change(assignment, run))
+            return self.begin_work(assignment, run)
+        if self.is_cut(shape(assignment), ending):
+            return self._at.begin_run(assignment, "setup", "supervisor", run)
         tail = self.tail(shape(assignment).run)
-        return self._at.change(assignment, run, state="failed", reason=plain(f"the setup failed: {tail}"))
+        problem = ended.problem if ended is not None else ""
+        return self._at.change(
+            assignment, run, state="failed", reason=plain(f"the setup failed: {tail} {problem}".strip())
+        )
+
+    @staticmethod
+    def is_cut(value: Assignment, ending: str) -> bool:
+        """Return True where the present job ended by no fault of its own, so that it is done again; not without end."""
+        purpose = value.runs[-1].purpose
+        return ending in CUT and sum(run.purpose == purpose and run.ending in CUT for run in value.runs) < CUTS_MAX
 
     # -- the end of a run -----------------------------------------------------------------------------------------------
 
     def _judge(self, assignment: Entity, value: Assignment, run: Attempt, how: tuple[str, Ended | None]) -> Entity:
+        changed = self._judged(assignment, value, run, how)
+        self.checkout.accept()  # it is told now
+        return changed
+
+    def _judged(self, assignment: Entity, value: Assignment, run: Attempt, how: tuple[str, Ended | None]) -> Entity:
         ending, ended = how
         evidence = self._evidence(value, run, ending, ended)
         judgement = judged(evidence)
@@ -213,16 +239,19 @@ class Lane:
         result = evidence.handed_in.result
         tip = self._at.repository.tip(value.branch)
         remarks: list[JSONValue] = []
-        remarks += dict.fromkeys((*value.remarks, *self._remarks(value, run, evidence)))
+        remarks += dict.fromkeys((*value.remarks, *self._remarks(value, run, evidence), *self._beside(ended)))
         fields = {**fields, "tip": tip, "remarks": remarks[:REMARKS_MAX]}
         text = plain(judgement.text)
+        if judgement.outcome == "cut" and self.is_cut(value, ending):
+            returned: JSONValue = {"why": "attempt", "text": text, "at": self._at.now()}
+            return self.begin_work(assignment, {**fields, "returns": [*msgspec.to_builtins(value.returns), returned]})
         if judgement.outcome == "question":
             assert result is not None
             question = NewQuestion(text, self._at.dispatch_id, assignment.item_id, self._at.holder(value.step, run.agent).name,
                                    tuple(plain(one) for one in result.options[:10]))  # fmt: skip
             return self._at.change(assignment, fields, state="waiting", question=question)
         if judgement.outcome == "returned":
-            return self.give_back(self._at.change(assignment, fields), "claim" if evidence.blocked else "result", text)
+            return self.give_back(assignment, "claim" if evidence.blocked else "result", text, fields)
         if judgement.outcome == "submitted":
             if result is not None:
                 fields |= keep_result(self._at, value, result, remarks)
@@ -248,13 +277,18 @@ class Lane:
                 repository.commit_rest(
                     worktree, commit_message(value, Run=run.id, Uncommitted="committed for the agent"), author, placed
                 )
+                repository.without_placed(worktree, value.base, placed, author)
             except SecretFoundError as error:
                 secrets = (str(error),)
-            repository.without_placed(worktree, value.base, placed, author)
+            except RefusedError as error:
+                unfit = f"The work cannot be taken as it is: {error}. {error.mend}".strip()
         tip = repository.tip(value.branch)
-        changes = repository.changes(value.base, tip)
+        if not tip:
+            unfit = unfit or f"The branch {value.branch} was deleted. Make it again at its last commit."
+        changes = repository.changes(value.base, tip or value.base)
         if order.read_only and changes.commits:
             unfit = f"You were to change nothing, and {value.branch} has commits. Take them back: git reset --hard {value.base}"
+        self._at.make_durable()
         secrets += tuple(f"{one.path} ({one.kind})" for one in changes.secrets)
         return Evidence(
             handed_in, changes.commits, changes.paths, ending, ended.code if ended is not None else None,
@@ -300,6 +334,16 @@ class Lane:
             found.append(f"{run.agent} needs a person: {explained.text}")
         return [plain(one, 300) for one in found]
 
+    def _beside(self, ended: Ended | None) -> list[str]:
+        """Return what happened beside the work of a run: processes left behind, changes in git and in the person's checkout."""
+        found = [f"while it worked: {one}" for one in self.queue.changed_beside()]
+        found.append(self.checkout.changed())
+        if ended is not None and ended.left_behind:
+            found.append(f"{ended.left_behind} processes that it left behind were stopped")
+        if ended is not None and ended.problem:
+            found.append(ended.problem)
+        return [plain(one, 500) for one in found if one]
+
     # -- returns --------------------------------------------------------------------------------------------------------
 
     def give_back(self, assignment: Entity, why: str, text: str, fields: Fields | None = None) -> Entity:
@@ -312,6 +356,28 @@ class Lane:
         returns = [*msgspec.to_builtins(value.returns), returned]
         return self.begin_work(assignment, {**(fields or {}), "returns": returns, "verified": ""})
 
+    def wind_up(self, assignment: Entity) -> bool:
+        """Stop the job of an assignment that has ended, and note what it spent; its work stays where it is. Return True once that
+        is written.
+        """
+        value = shape(assignment)
+        if not value.run or not value.runs or value.runs[-1].ended:
+            return False
+        run = value.runs[-1]
+        if not self.stop(run.id, "stopped"):
+            return False
+        folder = self._at.run_folder(run.id)
+        ended = folder.ended()
+        ending = ended.ending if ended is not None and run.id not in self._stops else "stopped"
+        self._stops.pop(run.id, None)
+        if run.purpose in _OF_AGENTS and run.agent in self._at.options.adapters:
+            self._read_output(value, run, folder).read_rest(folder)
+            fields = self._ended(assignment, value, run, ending, ended)
+        else:
+            fields = self._at.end_run(assignment, ending=ending, wall_ms=ended.wall_ms if ended is not None else 0)
+        self._at.change(assignment, fields)
+        return True
+
     def fail(self, assignment: Entity, reason: str, fields: Fields | None = None) -> Entity:
         return self._at.change(self._at.again(assignment), fields, state="failed", reason=plain(reason))
 
@@ -320,17 +386,20 @@ class Lane:
         questions = linked(self._at.journal, "question", "assignment", assignment.item_id)
         if not questions:
             return self.fail(assignment, "it waits for an answer, and there is no question")
-        last = max(questions, key=lambda one: (str(one.value.get("created")), one.item_id))
-        if last.value.get("state") == "answered":
-            text = f"{last.value.get('text')}\n{last.value.get('answer')}"
-            returns = [
-                *msgspec.to_builtins(value.returns),
-                {"why": "answer", "text": plain(text), "at": self._at.now()},
-            ]
-            return self.begin_work(assignment, {"returns": returns})
-        if str(last.value.get("expires", "")) < self._at.now():
+        is_open = [one for one in questions if one.value.get("state") == "open"]
+        if any(str(one.value.get("expires", "")) >= self._at.now() for one in is_open):
+            return None
+        # Not by their times alone: the clock may have been set back between two questions.
+        heard = {one.text for one in value.returns if one.why == "answer"}
+        answers = [
+            (_answer_text(one) not in heard, str(one.value.get("created")), one.item_id, _answer_text(one))
+            for one in questions
+            if one.value.get("state") == "answered"
+        ]
+        if is_open or not answers:
             return self._at.change(assignment, state="timed_out", reason="nobody answered its question")
-        return None
+        answer: JSONValue = {"why": "answer", "text": max(answers)[-1], "at": self._at.now()}
+        return self.begin_work(assignment, {"returns": [*msgspec.to_builtins(value.returns), answer]})
 
     # -- checks ---------------------------------------------------------------------------------------------------------
 
@@ -346,16 +415,22 @@ class Lane:
         fields, is_passed, text = self.check_ended(assignment, how)
         if is_passed:
             return self._at.change(assignment, {**fields, "verified": value.tip}, state="verified")
-        return self.give_back(self._at.change(assignment, fields), "oracle", text)
+        if self.is_cut(value, how[0]):
+            return self._at.change(assignment, fields)  # it is run again
+        return self.give_back(assignment, "oracle", text, fields)
 
     def check_ended(self, assignment: Entity, how: tuple[str, Ended | None]) -> tuple[dict[str, JSONValue], bool, str]:
         """Return the fields for a check that has ended, whether it passed, and what it said."""
         ending, ended = how
         is_passed = ended is not None and ending == "exited" and ended.code == 0
         said = ending if ending != "exited" else f"exit code {ended.code if ended is not None else '?'}"
+        if ended is not None and ended.problem:
+            said += f"; {plain(ended.problem, 300)}"
         text = f"$ {' '.join(self._at.order.oracle)}\n{self.tail(shape(assignment).run)}\n({said})"
         fields = self._at.end_run(
-            assignment, ending="passed" if is_passed else said, wall_ms=ended.wall_ms if ended is not None else 0
+            assignment,
+            ending="passed" if is_passed else ending if ending in CUT else said,
+            wall_ms=ended.wall_ms if ended is not None else 0,
         )
         return fields, is_passed, text
 
@@ -367,7 +442,7 @@ class Lane:
             return self.queue.advance(assignment)
         last = value.runs[-1]
         if last.purpose != "review" or last.ended:
-            path = self._at.places.worktree(f"{value.worktree}-review")
+            path = self._at.places.review(value.worktree)
             self._at.repository.remove_worktree(path, keep_branch=True, force=True)
             self._at.repository.add_worktree(path, "", value.tip)
             return self._at.begin_run(
@@ -387,7 +462,9 @@ class Lane:
         fields = self._ended(assignment, value, run, *how)
         result = handed_in.result
         if result is None or not result.verdict:
-            failed = sum(one.purpose == "review" and one.ending != "answered" for one in value.runs)
+            if self.is_cut(value, how[0]):
+                return self._at.change(assignment, fields)  # it is asked again
+            failed = sum(one.purpose == "review" and one.ending not in ("answered", *CUT) for one in value.runs)
             if failed > self._at.order.limits.retries:
                 return self.fail(assignment, f"{run.agent} gave no review: {handed_in.problem or how[0]}", fields)
             return self._at.change(assignment, fields)  # it is asked again
@@ -400,14 +477,19 @@ class Lane:
         assert isinstance(runs[-1], dict)
         runs[-1]["ending"] = "answered"
         fields |= {"findings": findings, "verdict": result.verdict}
-        self._at.repository.remove_worktree(path, keep_branch=True, force=True)
         is_blocked = any(one.severity == "blocking" for one in result.findings)
         if result.verdict == "approve" and not is_blocked:
-            return self._at.change(assignment, fields, state="reviewed")
-        return self.give_back(
-            self._at.change(assignment, fields), "review", f"{run.agent} found {len(findings)} faults"
-        )
+            changed = self._at.change(assignment, fields, state="reviewed")
+        else:
+            changed = self.give_back(assignment, "review", f"{run.agent} found {len(findings)} faults", fields)
+        # After the record: the answer lies in that worktree.
+        self._at.discard(path)
+        return changed
 
     def tail(self, run_id: str) -> str:
         """Return the end of what a job printed."""
         return self._at.run_folder(run_id).tail(TAIL_BYTES).decode("utf-8", "replace").strip()
+
+
+def _answer_text(question: Entity) -> str:
+    return plain(f"{question.value.get('text')}\n{question.value.get('answer')}")

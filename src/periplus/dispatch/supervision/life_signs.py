@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["DiskUse", "LifeSigns", "newest_change"]
+__all__ = ["DiskUse", "LifeSigns", "files_mark"]
 
 import os
 import time
+from collections.abc import Callable
 from typing import Final
 
 from periplus.dispatch.processes import Life
@@ -21,10 +22,10 @@ class LifeSigns:
     """The last sign of one job, on a monotonic clock: a clock that is set changes nothing."""
 
     def __init__(self, now_s: float) -> None:
-        self._at_s = now_s
+        self._at_s = self._since_s = now_s
         self._output = -1
         self._cpu_ms = 0
-        self._newest_ns = 0
+        self._files = 0
 
     def note(self, life: Life, now_s: float) -> None:
         """Note what the job is seen to do."""
@@ -33,17 +34,21 @@ class LifeSigns:
         ):
             self._output, self._cpu_ms, self._at_s = life.output_bytes, life.cpu_ms, now_s
 
-    def is_silent(self, now_s: float, silence_s: float, folders: tuple[str, ...]) -> bool:
-        """Return True where the job gave no sign for ``silence_s``. Before that is said, ``folders`` are searched for a file
-        that changed since the last search.
+    def is_silent(self, now_s: float, silence_s: float, places: Callable[[], tuple[str, ...]]) -> bool:
+        """Return True where the job gave no sign for ``silence_s``. Before that is said, ``places`` (files and folders) are
+        searched for one that changed since the last search.
         """
         if not silence_s or now_s - self._at_s < silence_s:
             return False
-        newest_ns = max((newest_change(folder) for folder in folders), default=0)
-        if newest_ns > self._newest_ns:
-            self._newest_ns, self._at_s = newest_ns, now_s
+        files = sum(files_mark(place) for place in places())
+        if files != self._files:
+            self._files, self._at_s = files, now_s
             return False
         return True
+
+    def watched_s(self, now_s: float) -> float:
+        """Return the seconds since the job was seen first."""
+        return now_s - self._since_s
 
     def age_s(self, now_s: float) -> float:
         """Return the seconds since the last sign."""
@@ -85,10 +90,13 @@ def used_bytes(folder: str) -> int:
     return size
 
 
-def newest_change(path: str) -> int:
-    """Return the newest time of change of a file, or of anything below a folder, in nanoseconds; links are not followed."""
+def files_mark(path: str) -> int:
+    """Return a number that changes with the time or the size of a file, or of anything below a folder; links are not followed.
+
+    Not the newest time: after the clock was set back, what is written is not newer than what was there.
+    """
     try:
-        newest = os.lstat(path).st_mtime_ns
+        mark = _mark(os.lstat(path))
     except OSError:
         return 0
     count = 0
@@ -98,10 +106,13 @@ def newest_change(path: str) -> int:
             with os.scandir(waiting.pop()) as entries:
                 for entry in entries:
                     count += 1
-                    stat = entry.stat(follow_symlinks=False)
-                    newest = max(newest, stat.st_mtime_ns)
+                    mark += _mark(entry.stat(follow_symlinks=False))
                     if entry.is_dir(follow_symlinks=False) and entry.name != ".git":
                         waiting.append(entry.path)
         except OSError:
             continue  # it was removed meanwhile, which is a change of the folder above
-    return newest
+    return mark
+
+
+def _mark(found: os.stat_result) -> int:
+    return found.st_mtime_ns + found.st_size + found.st_ino

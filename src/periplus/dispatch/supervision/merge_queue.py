@@ -12,6 +12,7 @@ from __future__ import annotations
 
 __all__ = ["MergeQueue"]
 
+import os
 import time
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -20,7 +21,7 @@ import msgspec
 from periplus.base.clock import parse_ms
 from periplus.base.errors import PeriplusError
 from periplus.base.files import read_plain, write_atomic
-from periplus.dispatch.repository import Conflict, Marks
+from periplus.dispatch.repository import BRANCH_PREFIX, Conflict, Marks
 from periplus.dispatch.supervision.preparation import link_folders
 from periplus.dispatch.supervision.texts import commit_message, plain
 from periplus.dispatch.supervision.workplace import Fields, Workplace, shape
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 QUEUE: Final = "merge queue"
 GO_ON: Final = "go on"
 STOP: Final = "stop"
+AGENT_MARK: Final = "(periplus)"  # at the end of the name under which an agent commits
 _REPLACED: Final = "refs/replace/"
 _SIDE_MAX: Final = 1_500
 _MARKS_BYTES_MAX: Final = 64 << 20
@@ -49,6 +51,8 @@ class Author(Protocol):
     def check_ended(self, assignment: Entity, how: tuple[str, Ended | None]) -> tuple[Fields, bool, str]: ...
 
     def give_back(self, assignment: Entity, why: str, text: str, fields: Fields | None = None) -> Entity: ...
+
+    def is_cut(self, value: Assignment, ending: str) -> bool: ...
 
 
 class MergeQueue:
@@ -68,11 +72,13 @@ class MergeQueue:
         last = value.runs[-1]
         if last.purpose == "queue" and not last.ended:
             return self._follow(assignment, value)
+        if value.tip == value.base:
+            return self._integrated(assignment, "")
         tip = self._at.repository.tip(self.branch)
-        if value.tip == value.base or self._at.repository.merge_base(value.tip, tip) == value.tip:
-            return self._integrated(assignment, tip if value.tip != value.base else "")
         if self._is_taken(assignment) or self.is_held(tip):
             return None
+        if self._at.repository.merge_base(value.tip, tip) == value.tip:
+            return self._integrated(assignment, value.merged if self._has(tip, value.merged) else tip)
         author = (f"{value.agent} (periplus)", self._at.email)
         made = self._at.repository.merge(tip, value.tip, commit_message(value), author, at_s=_seconds(value.created))
         if isinstance(made, Conflict):
@@ -90,11 +96,12 @@ class MergeQueue:
         if how is None:
             return None
         fields, is_passed, text = self._author.check_ended(assignment, how)
-        changed = self._at.change(assignment, fields)
+        if not is_passed and self._author.is_cut(value, how[0]):
+            return self._at.change(assignment, fields)  # it is merged and checked again
         if not is_passed:
             why = f"It passes apart, and fails merged with {self.branch}. Merge {self.branch} into your branch and mend it.\n{text}"
-            return self._author.give_back(changed, "queue", why, {"merged": ""})
-        return self._move(changed, self._at.repository.parent(value.merged))
+            return self._author.give_back(assignment, "queue", why, {**fields, "merged": ""})
+        return self._move(self._at.change(assignment, fields), self._at.repository.parent(value.merged))
 
     def _move(self, assignment: Entity, old: str) -> Entity:
         """Move the branch to the joint commit; where somebody moved it since it was made, the queue begins again."""
@@ -102,8 +109,20 @@ class MergeQueue:
         tip = self._at.repository.tip(self.branch)
         if tip != merged and not self._is_moved(merged, old):
             return self._at.change(assignment, {"merged": ""})
-        self.accept()
+        self._note_move(merged)
         return self._integrated(assignment, merged)
+
+    def _has(self, tip: str, commit: str) -> bool:
+        """Return True where the history of ``tip`` has the commit."""
+        return bool(tip and commit) and self._at.repository.merge_base(tip, commit) == commit
+
+    def has_merged(self, value: Assignment) -> bool:
+        """Return True where the work of an assignment is on the branch already, by this queue."""
+        return self._has(self._at.repository.tip(self.branch), value.merged)
+
+    def settle(self, assignment: Entity) -> Entity:
+        """Note that work is integrated which was merged before its record could be written."""
+        return self._integrated(assignment, shape(assignment).merged)
 
     def _is_moved(self, merged: str, old: str) -> bool:
         checkouts = self._at.repository.checkouts(self.branch)
@@ -120,29 +139,73 @@ class MergeQueue:
         return not why
 
     def _integrated(self, assignment: Entity, merged: str) -> Entity:
-        value = shape(assignment)
+        self._at.keep_lessons(shape(assignment))  # before: nobody would do it later
         changed = self._at.change(assignment, {"merged": merged}, state="integrated")
-        self._at.keep_lessons(value)
-        self.clean(value)
-        return changed
+        return self.clean(changed)
 
-    def clean(self, value: Assignment) -> None:
-        """Remove the worktree of integrated work and its branch; what cannot be removed stays, and is told."""
+    def clean(self, assignment: Entity) -> Entity:
+        """Remove the worktree of integrated work and its branch. What is newer than the work stays, and is told."""
+        value, repository = shape(assignment), self._at.repository
+        path = self._at.worktree(value)
         try:
-            self._at.repository.remove_worktree(self._at.worktree(value), keep_branch=False, force=True)
+            tip = repository.tip(value.branch)
+            late = f"{value.branch} has commits that came after its check" if tip not in ("", value.tip) else ""
+            late = late or self._changed_late(value, path)
+            if not late:
+                repository.remove_worktree(path, keep_branch=True, force=True)
+                repository.drop_branch(value.branch, force=True)
+                return assignment
         except PeriplusError as error:
-            self._at.remark(f"{value.worktree} was not removed: {error}")
+            late = str(error)
+        remark = plain(f"{value.worktree} was not removed: {late}", 300)
+        if remark in value.remarks:
+            return assignment
+        return self._at.change(assignment, {"remarks": [*value.remarks, remark]})
+
+    def _changed_late(self, value: Assignment, path: str) -> str:
+        """Return a file in the worktree that was written after the last job there, and that no commit has."""
+        if not os.path.isdir(path):
+            return ""
+        last = max(
+            (parse_ms(run.ended) or 0 for run in value.runs if run.purpose in ("work", "oracle", "setup")), default=0
+        )
+        left = self._at.repository.describe(path)
+        for name in (*left.changed, *left.untracked, *left.unmerged, *left.nested):
+            try:
+                is_late = os.lstat(os.path.join(path, name)).st_mtime_ns > last * 1_000_000
+            except OSError:
+                continue
+            if is_late:
+                return f"{name} was written after its check"
+        return ""
 
     def tidy(self) -> None:
-        """Remove the worktree of the queue."""
-        self._at.repository.remove_worktree(self._at.places.queue(self._at.dispatch_id), keep_branch=True, force=True)
+        """Remove what work that has ended left behind: worktrees of integrated work, of reviews, and that of the queue. What cannot
+        be removed is told.
+        """
+        branches = self._at.repository.branches(BRANCH_PREFIX)
+        paths = [self._at.places.queue(self._at.dispatch_id)]
+        for assignment in self._at.assignments():
+            value = shape(assignment)
+            if is_at_work(assignment):
+                continue
+            if value.state == "integrated" and (os.path.lexists(self._at.worktree(value)) or value.branch in branches):
+                self.clean(assignment)
+            elif value.state != "integrated" and value.merged and self.has_merged(value):
+                remark = f"its work is on {self.branch} already, as {value.merged}"
+                if remark not in value.remarks:
+                    self._at.change(assignment, {"remarks": [*value.remarks, remark]})
+            if not value.runs or value.runs[-1].ended:
+                paths.append(self._at.places.review(value.worktree))
+        for path in paths:
+            self._at.discard(path)
 
     def _conflict(self, assignment: Entity, value: Assignment, conflict: Conflict) -> Entity:
         """Give work that conflicts back to its author, once; then a person is asked."""
         paths = ", ".join(conflict.paths[:20])
         if any(one.why == "conflict" for one in value.returns):
             text = f"The work on “{plain(value.text, 200)}” conflicts with {self.branch} again, in {paths}. What should be done?"
-            question = NewQuestion(text, self._at.dispatch_id, assignment.item_id, QUEUE)
+            question = NewQuestion(plain(text), self._at.dispatch_id, assignment.item_id, QUEUE)
             return self._at.change(assignment, state="waiting", question=question)
         both = f"On {self.branch}:\n{plain(conflict.ours, _SIDE_MAX)}\n\nOn your branch:\n{plain(conflict.theirs, _SIDE_MAX)}"
         text = f"Your branch conflicts with {self.branch} in {paths}. Merge {self.branch} into your branch and keep what both sides are for.\n{both}"
@@ -151,9 +214,9 @@ class MergeQueue:
     def _is_taken(self, assignment: Entity) -> bool:
         """Return True where another assignment is being integrated, or has been waiting for longer."""
         for other in self._at.assignments():
-            if other.item_id == assignment.item_id or not is_at_work(other):
+            if other.item_id == assignment.item_id:
                 continue
-            value = shape(other)
+            value = shape(other)  # also of one that has ended: its check may still run in the queue's worktree
             if value.runs and value.runs[-1].purpose == "queue" and not value.runs[-1].ended:
                 return True
         return False
@@ -165,24 +228,38 @@ class MergeQueue:
         for question in linked(self._at.journal, "question", "dispatch", self._at.dispatch_id):
             if question.value.get("assignment", "") == "" and question.value.get("state") == "open":
                 return True
-        found = self.found_changes(tip)
+        if not tip:
+            self._ask(f"The branch {self.branch} is gone. Make it again: git branch {self.branch} {self._last()}")
+            return True
+        now = self._at.repository.marks()
+        found = self.found_changes(tip, now)
         if not found:
             return False
         if self._is_answered(found):
-            self.accept()
+            self._write_marks(now)
             return False
         self._ask("; ".join(found), found)
         return True
 
-    def found_changes(self, tip: str) -> list[str]:
-        """Return what was changed in git beside the work: settings, hooks, replacements, history of the target, the branch of
-        this queue. New commits, branches and tags of others are no reason to wait.
+    def _last(self) -> str:
+        """Return the commit at which the branch was left."""
+        merged = [
+            str(one.value.get("merged", "")) for one in self._at.assignments() if one.value.get("state") == "integrated"
+        ]
+        return next((one for one in reversed(merged) if one), self._at.order.base)
+
+    def changed_beside(self) -> list[str]:
+        """Return what was changed beside the work until now."""
+        return self.found_changes(self._at.repository.tip(self.branch), self._at.repository.marks())
+
+    def found_changes(self, tip: str, now: Marks) -> list[str]:
+        """Return what was changed in git beside the work: settings, hooks, replacements, history of the target, commits of
+        agents on it, the branch of this queue. New commits, branches and tags of others are no reason to wait.
         """
         before = self._marks()
         if before is None:
-            self.accept()
+            self._write_marks(now)
             return []
-        now = self._at.repository.marks()
         others = {name: commit for name, commit in now.refs.items() if not name.startswith(_REPLACED)}
         replaced = {name: commit for name, commit in before.refs.items() if name.startswith(_REPLACED)}
         found = self._at.repository.tampered(before._replace(refs={**others, **replaced}, head=now.head))
@@ -190,8 +267,10 @@ class MergeQueue:
         old, new = before.refs.get(target, ""), now.refs.get(target, "")
         if old and old != new and not (new and self._at.repository.merge_base(old, new) == old):
             found.append(f"{self._at.order.target} no longer has the commit {old[:12]}")
+        elif old and new and old != new:
+            found += self._agents_commits(old, new, tip)
         known = {self._at.order.base, *(str(one.value.get("merged", "")) for one in self._at.assignments())}
-        if self.branch != self._at.order.target and tip not in known:
+        if self.branch != self._at.order.target and tip and tip not in known:
             found.append(f"{self.branch} was moved to {tip[:12]} by somebody else than the merge queue")
         return found
 
@@ -202,7 +281,33 @@ class MergeQueue:
 
     def accept(self) -> None:
         """Take git's settings as they are now for the right ones."""
-        data = msgspec.json.encode(self._at.repository.marks()._asdict())
+        self._write_marks(self._at.repository.marks())
+
+    def _agents_commits(self, old: str, new: str, tip: str) -> list[str]:
+        """Return a sentence where commits of agents came upon the target by others than this queue."""
+        target = self._at.order.target
+        apart = () if self.branch == target else (tip,)
+        found = self._at.repository.committers(new, (old, *apart))
+        own = {str(one.value.get("branch", "")) for one in self._at.assignments()}
+        tips = {commit for name, commit in self._at.repository.branches(BRANCH_PREFIX).items() if name in own}
+        merged = {str(one.value.get("merged", "")) for one in self._at.assignments()}
+        if self.branch == target and new in merged:
+            return []  # moved by this queue, and killed before it noted that
+        of_agents = [commit for commit, name in found.items() if name.endswith(AGENT_MARK) or commit in tips]
+        return (
+            [f"{target} has commits of agents that this queue did not merge, such as {of_agents[0][:12]}"]
+            if of_agents
+            else []
+        )
+
+    def _note_move(self, merged: str) -> None:
+        """Take the move of the branch for right, and nothing else that changed meanwhile."""
+        before, ref = self._marks(), f"refs/heads/{self.branch}"
+        if before is not None and ref in before.refs:
+            self._write_marks(before._replace(refs={**before.refs, ref: merged}))
+
+    def _write_marks(self, marks: Marks) -> None:
+        data = msgspec.json.encode(marks._asdict())
         write_atomic(self._at.journal.files, self._at.places.marks(self._at.dispatch_id), data, mode=0o600)
 
     def _marks(self) -> Marks | None:

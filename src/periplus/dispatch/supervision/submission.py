@@ -5,14 +5,14 @@ An agent's own word never counts as a proof. It says that the agent regards its 
 
 from __future__ import annotations
 
-__all__ = ["Evidence", "Outcome", "judged"]
+__all__ = ["CUT", "Evidence", "Outcome", "judged"]
 
 from typing import Final, Literal, TypeAlias
 
 from periplus.base.named_tuple import NamedTuple
 from periplus.dispatch.handover.result_file import HandedIn
 
-Outcome: TypeAlias = Literal["submitted", "question", "failed", "timed_out", "returned"]
+Outcome: TypeAlias = Literal["submitted", "question", "failed", "timed_out", "returned", "cut"]
 
 
 class Evidence(NamedTuple):
@@ -34,7 +34,9 @@ class Evidence(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """``text`` is the reason for people and, where the work goes back, for the agent."""
+    """``text`` is the reason for people and, where the work goes back, for the agent. A run that was "cut" ended by no fault of
+    its own, and before it handed in: stopped by a person, or gone with the machine.
+    """
 
     outcome: Outcome
     text: str = ""
@@ -54,15 +56,13 @@ def judged(evidence: Evidence) -> Judgement:
         return Judgement("returned", wrong)
     if result is not None:
         return Judgement("submitted", result.summary)
+    if evidence.ending in CUT:
+        return Judgement("cut", CUT[evidence.ending])
     if evidence.handed_in.refusal not in ("", "absent") and evidence.commits:
         return Judgement("returned", evidence.handed_in.problem)
     if evidence.code == 0 and evidence.commits:
         return Judgement("submitted", "")
     words = f"; its last words: {evidence.last_words}" if evidence.last_words else ""
-    if evidence.ending == "lost":
-        return Judgement("failed", f"its process is gone, and nothing says how it ended{words}")
-    if evidence.ending == "stopped":
-        return Judgement("failed", "it was stopped")
     what = "nothing was changed and nothing handed in" if not evidence.commits else "nothing was handed in"
     told = f" ({evidence.handed_in.problem})" if evidence.handed_in.refusal not in ("", "absent") else ""
     return Judgement(
@@ -84,6 +84,10 @@ def _wrong(evidence: Evidence) -> str:
     return ""
 
 
+CUT: Final = {
+    "stopped": "it was stopped before it handed anything in",
+    "lost": "its process is gone, and nothing says how it ended",
+}
 _ENDINGS: Final = {
     "wall": "it took longer than its limit",
     "silence": "it gave no sign of life: no output, no change of a file, no processor time",

@@ -19,30 +19,35 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from periplus.base.clock import format_ms
 from periplus.base.encoding.canonical import JSONValue
-from periplus.base.errors import ClaimedError, ConflictError, PeriplusError, RefusedError
+from periplus.base.errors import (
+    ConflictError,
+    EnvironmentFailure,
+    LockTimeoutError,
+    PeriplusError,
+    environment_failure,
+)
 from periplus.base.process.process_marks import process_mark
 from periplus.dispatch.places import worktree_name
 from periplus.dispatch.repository import Repository
 from periplus.dispatch.supervision.choosing import Candidate, agent_for, in_order, may_retry
+from periplus.dispatch.supervision.claim_keeping import CLAIM_TTL_S, keep_claims
 from periplus.dispatch.supervision.lane import Lane
 from periplus.dispatch.supervision.ownership import Ownership
 from periplus.dispatch.supervision.reach import Reach
 from periplus.dispatch.supervision.workplace import SupervisorOptions, Workplace, shape
 from periplus.memory.coordination.assignments import Offer, is_at_work, offer_again, offer_step
-from periplus.memory.coordination.claims import renew
 from periplus.memory.coordination.dispatches import change_dispatch
 from periplus.memory.coordination.plans import ready_steps, steps_of
 
 if TYPE_CHECKING:
     from periplus.agent.sandbox import Sandbox
-    from periplus.journal import Entity, Transaction
+    from periplus.journal import Entity
     from periplus.project import Project
 
 Outcome: TypeAlias = Literal["done", "stopped", "interrupted"]
 LOOK_S: Final = 1.0
 BUSY_S: Final = 0.05  # after a look at which something happened
-CLAIM_TTL_S: Final = 3_600
-_RENEW_S: Final = 120.0
+PATIENCE_S: Final = 30.0  # with a machine that refuses
 _ENDED: Final = frozenset({"done", "dropped"})
 _OFFER_S: Final = 2.0
 
@@ -63,7 +68,8 @@ class Supervisor:
         self.lane = Lane(self.workplace)
         self._reach = Reach(project)
         self._ending: Literal["", "softly", "now"] = ""
-        self._renewed_s = self._offered_s = float("-inf")
+        self._offered_s = float("-inf")
+        self._troubles: dict[str, float] = {}  # since when an assignment cannot go on
         self._blocked: dict[str, str] = {}
 
     @property
@@ -88,6 +94,8 @@ class Supervisor:
             change_dispatch(at.journal, at.writer, at.dispatch_id, fields={"process": mark})
             at.repository.prune(at.places.worktree(""))
             self.lane.queue.begin()
+            self.lane.checkout.begin()
+            self.lane.queue.tidy()
             while True:
                 is_busy = self.look()
                 outcome = self._outcome()
@@ -100,27 +108,36 @@ class Supervisor:
         at = self.workplace
         at.journal.refresh()
         is_open = at.entity.value.get("state") == "open"
+        lost = self._keep_claims() if is_open else {}
         is_busy = False
         for assignment in at.assignments():
             try:
                 if not is_at_work(assignment):
-                    is_busy |= self._wind_up(assignment)
+                    is_busy |= self.lane.wind_up(assignment)
                 elif is_open and self._ending == "now":
-                    is_busy |= self._interrupt(assignment)
+                    self._interrupt(assignment)
                 elif is_open:
-                    is_busy |= self._keep(assignment) and self.lane.advance(assignment)
+                    is_busy |= self._keep(assignment, lost) and self.lane.advance(assignment)
+                self._troubles.pop(assignment.item_id, None)
             except ConflictError:
                 is_busy = True  # somebody changed it meanwhile: the next look sees that
             except PeriplusError as error:
                 self._trouble(assignment, error)
+            except OSError as error:
+                self._trouble(assignment, environment_failure(error, "go on with", assignment.item_id))
         now_s = time.monotonic()
-        if is_open and now_s - self._renewed_s > _RENEW_S:
-            self._renewed_s = now_s
-            self._renew()
         if is_open and not self._ending and (is_busy or now_s - self._offered_s > _OFFER_S):
             self._offered_s = now_s
             is_busy |= self._offer()
         return is_busy
+
+    def _keep_claims(self) -> dict[str, str]:
+        """Move on the claims of assignments at work. Where that fails now, none of them is taken for lost."""
+        try:
+            return keep_claims(self.workplace)
+        except PeriplusError as error:
+            self.workplace.remark(f"the claims were not renewed: {error}")
+            return {}
 
     # -- offering -------------------------------------------------------------------------------------------------------
 
@@ -150,7 +167,7 @@ class Supervisor:
                 at.told(assignment)
                 free -= 1
                 offered = True
-            except (ClaimedError, RefusedError, ConflictError) as error:
+            except PeriplusError as error:  # the next look tries again
                 self._blocked[candidate.step.item_id] = str(error)
         return offered
 
@@ -160,7 +177,7 @@ class Supervisor:
         earlier = [run.agent for run in shape(held).runs if run.purpose == "work"] if held is not None else []
         agent = agent_for(order.agents, assignments, earlier)
         branch = f"periplus/{step.item_id}"
-        base = str(held.value.get("base", "")) if held is not None else ""
+        base = str(held.value.get("base", "")) if held is not None else self._base(branch)
         offer = Offer(
             at.entity, step.item_id, agent, at.holder(step.item_id, agent), order.role, branch,
             base or at.repository.tip(order.branch), worktree_name(text, step.item_id, at.project.root), CLAIM_TTL_S,
@@ -169,62 +186,44 @@ class Supervisor:
             return offer_step(at.journal, at.writer, offer)
         return offer_again(at.journal, at.writer, held, offer)
 
+    def _base(self, branch: str) -> str:
+        """Return where work on ``branch`` begins; empty for the tip. An earlier dispatch may have left the branch, with work on it."""
+        at = self.workplace
+        tip, target = at.repository.tip(branch), at.repository.tip(at.order.branch)
+        return at.repository.merge_base(tip, target) if tip and target else ""
+
     # -- keeping --------------------------------------------------------------------------------------------------------
 
-    def _keep(self, assignment: Entity) -> bool:
+    def _keep(self, assignment: Entity, lost: dict[str, str]) -> bool:
         """Return True where an assignment still has its step: a person may have dropped it, or taken its claim away."""
         at = self.workplace
         step = at.journal.get("step", str(assignment.value.get("step")))
-        claim = at.journal.get("claim", str(assignment.value.get("claim")))
-        is_claimed = claim is not None and claim.value.get("state") == "held"
-        if step is not None and step.value.get("state") not in _ENDED and is_claimed:
+        is_ended = step is None or step.value.get("state") in _ENDED
+        if not is_ended and assignment.item_id not in lost:
             return True
-        why = (
-            "its claim was released"
-            if step is not None and step.value.get("state") not in _ENDED
-            else "its step was ended by somebody"
-        )
-        at.change(assignment, state="cancelled", reason=why)
+        value = shape(assignment)
+        if value.state in ("verified", "reviewed") and value.merged and self.lane.queue.has_merged(value):
+            self.lane.queue.settle(assignment)
+        else:
+            reason = "its step was ended by somebody" if is_ended else lost[assignment.item_id]
+            at.change(assignment, state="cancelled", reason=reason)
         return False
 
-    def _renew(self) -> None:
-        """Move on the claims of assignments at work."""
-        at = self.workplace
-        holders = {
-            at.holder(str(one.value.get("step")), str(one.value.get("agent")))
-            for one in at.assignments()
-            if is_at_work(one)
-        }
-
-        def write(transaction: Transaction) -> None:
-            now_ms = at.journal.clock.now_ms()
-            for holder in sorted(holders):
-                renew(at.journal, transaction, holder, now_ms)
-
-        if holders:
-            at.journal.mutate(write, at.writer)
-
-    def _wind_up(self, assignment: Entity) -> bool:
-        """Stop the job of an assignment that has ended; its work stays where it is."""
-        value = shape(assignment)
-        if not value.run or not value.runs or value.runs[-1].ended:
-            return False
-        if not self.lane.stop(value.run, "stopped"):
-            return False
-        at = self.workplace
-        fields = at.end_run(assignment, ending="stopped")
-        at.change(assignment, fields)
-        return True
-
-    def _interrupt(self, assignment: Entity) -> bool:
+    def _interrupt(self, assignment: Entity) -> None:
         """Stop the job of an assignment at work; the next supervisor goes on with it."""
         run = str(assignment.value.get("run", ""))
-        if run and not self.lane.stop(run, "stopped"):
-            return False
-        return False
+        if run:
+            self.lane.stop(run, "stopped")
 
     def _trouble(self, assignment: Entity, error: PeriplusError) -> None:
-        """End an assignment that cannot go on; where even that fails, the next look tries again."""
+        """End an assignment that cannot go on; where even that fails, the next look tries again. What the machine refuses (a full
+        disk, a lock) is tried again for a while before.
+        """
+        now_s = time.monotonic()
+        if isinstance(error, EnvironmentFailure | LockTimeoutError):
+            self.workplace.remark(f"{assignment.item_id}: {error}")
+            if now_s - self._troubles.setdefault(assignment.item_id, now_s) < PATIENCE_S:
+                return
         try:
             self.lane.fail(assignment, f"{error}. {error.safe} {error.mend}".strip())
         except PeriplusError as second:
@@ -235,7 +234,9 @@ class Supervisor:
     def _outcome(self) -> Outcome | None:
         at = self.workplace
         assignments = at.assignments()
-        is_running = any(self._has_job(one) for one in assignments)
+        is_running = any(self._has_job(one) for one in assignments) or (
+            any(_is_unwound(one) for one in assignments if not is_at_work(one))
+        )
         if at.entity.value.get("state") != "open":
             return None if is_running else ("done" if at.entity.value.get("state") == "done" else "stopped")
         if self._ending:
@@ -243,10 +244,14 @@ class Supervisor:
                 is_at_work(one) and one.value.get("state") != "waiting" for one in assignments
             )
             return None if is_running or waits else "interrupted"
-        if any(is_at_work(one) for one in assignments):
+        if is_running or any(is_at_work(one) for one in assignments):
             return None
         steps = steps_of(at.journal, at.order.plan)
         left = [step for step in steps if step.value.get("state") not in _ENDED]
+        plan = at.journal.get("plan", at.order.plan)
+        if plan is None or plan.value.get("state") == "dropped":
+            self._end("stopped", "its plan was dropped")
+            return "stopped"
         if not left:
             self._end("done", "")
             return "done"
@@ -278,9 +283,9 @@ class Supervisor:
 
     def _end(self, state: str, reason: str) -> None:
         at = self.workplace
+        self.lane.queue.tidy()  # before: nobody would do it later
         fields = {"ended": format_ms(at.journal.clock.now_ms())}
         change_dispatch(at.journal, at.writer, at.dispatch_id, state=state, reason=reason, fields=fields)
-        self.lane.queue.tidy()
 
     def _has_job(self, assignment: Entity) -> bool:
         run = str(assignment.value.get("run", ""))
@@ -301,6 +306,12 @@ class Supervisor:
         finally:
             for fd in fds:
                 os.close(fd)
+
+
+def _is_unwound(assignment: Entity) -> bool:
+    """Return True where an assignment has a job whose end is not written."""
+    value = shape(assignment)
+    return bool(value.run and value.runs) and not value.runs[-1].ended
 
 
 def process_mark_value(at: Workplace) -> dict[str, JSONValue]:

@@ -49,6 +49,7 @@ class Usage:
         self._imported: dict[str, int] = {}  # sizes of the agent's own files at their last import
         self._due_s = time.monotonic() + _FOLLOW_S
         self.live_trail = ""
+        self._has_tail = False
 
     @property
     def spent(self) -> Spent:
@@ -74,10 +75,19 @@ class Usage:
             self._offset += len(data)
             self.reading.feed(data)
 
+    def read_rest(self, folder: RunFolder) -> None:
+        """Read the output of a job that has ended to its end: what it spent often stands in its last line."""
+        while data := folder.read(self._offset, _READ_BYTES):
+            self._offset += len(data)
+            self.reading.feed(data)
+        if folder.life().output_bytes > self._offset and not self._has_tail:  # of more output only the end is kept
+            self._has_tail = True
+            self.reading.feed(b"\n" + folder.tail(_READ_BYTES).partition(b"\n")[2])
+
     def close(self) -> None:
         self.reading.close()
 
-    def folders(self, session: str, worktree: str, environment: Mapping[str, str]) -> tuple[str, ...]:
+    def files(self, session: str, worktree: str, environment: Mapping[str, str]) -> tuple[str, ...]:
         """Return the files in which the agent keeps its session: they change while it works."""
         if self._adapter is None:
             return ()
@@ -105,7 +115,8 @@ class Usage:
 
     def trail(self, at: Workplace, value: Assignment, run: Attempt, worktree: str, code: int | None) -> RunTrail | None:
         """Keep the trail of a run that has ended: imported from the agent's own record, or made of what is known of the run."""
-        assert self._adapter is not None
+        if self._adapter is None:
+            return None
         sought = Sought(self.session or run.session, worktree, at.options.environment)
         try:
             found = [one for path in self._adapter.transcripts(sought) for one in at.project.import_transcripts(path)]

@@ -13,7 +13,7 @@ import msgspec
 
 from periplus.base.clock import format_ms
 from periplus.base.encoding.canonical import JSONValue
-from periplus.base.errors import NotFoundError
+from periplus.base.errors import NotFoundError, PeriplusError
 from periplus.base.ids import new_id
 from periplus.base.named_tuple import NamedTuple
 from periplus.dispatch.handover.work_prompt import RoleText
@@ -110,8 +110,10 @@ class Workplace:
     def begin_run(
         self, assignment: Entity, purpose: str, agent: str, fields: Fields | None = None, *, state: str = "", session: str = ""
     ) -> Entity:  # fmt: skip
-        """Write that a job begins. It is started after that, so that it is known to whoever goes on."""
-        value = shape(assignment)
+        """Write that a job begins, with ``fields`` of what led to it in the same batch. It is started after that, so that it is
+        known to whoever goes on.
+        """
+        value = shape(assignment, fields)
         run_id = new_id("job")
         attempt: dict[str, JSONValue] = {
             "id": run_id,
@@ -132,6 +134,11 @@ class Workplace:
             name: sum(getattr(run, name) for run in runs) for name in ("tokens_in", "cached", "out", "cost", "wall_ms")
         }
         return {"runs": _built(runs), **sums}
+
+    def make_durable(self) -> None:
+        """Flush what agents wrote with git to the disk: theirs does not, and records and merges are to be built upon it."""
+        if not self.journal.files.sync_everything(self.repository.common):
+            os.sync()
 
     def now(self) -> str:
         return format_ms(self.journal.clock.now_ms())
@@ -165,8 +172,16 @@ class Workplace:
         return RoleText(role.name, role.text, role.is_advice) if role is not None else None
 
     def remark(self, text: str) -> None:
-        """Note what a person should know of the whole dispatch."""
-        self.notes.append(text)
+        """Note what a person should know of the whole dispatch, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def discard(self, path: str) -> None:
+        """Remove a worktree that has no work in it; where that cannot be done it is noted."""
+        try:
+            self.repository.remove_worktree(path, keep_branch=True, force=True)
+        except PeriplusError as error:
+            self.remark(f"{path} was not removed: {error}")
 
     def stop(self, reason: str) -> None:
         """End the dispatch: its assignments are cancelled, their work stays."""
@@ -196,9 +211,9 @@ class Workplace:
         record_proposals(self.journal, proposals, self.writer)
 
 
-def shape(assignment: Entity) -> Assignment:
-    """Return the payload of an assignment as its shape."""
-    return msgspec.convert(assignment.value, Assignment)
+def shape(assignment: Entity, fields: Fields | None = None) -> Assignment:
+    """Return the payload of an assignment as its shape; with ``fields`` as it will be with those."""
+    return msgspec.convert({**assignment.value, **(fields or {})}, Assignment)
 
 
 def _built(runs: Sequence[Attempt]) -> list[JSONValue]:
