@@ -12,7 +12,6 @@ from periplus.memory.coordination.assignments import (
     assignments_of,
     change_assignment,
     find_assignment,
-    keep_claims,
     offer_again,
     offer_step,
 )
@@ -146,18 +145,3 @@ def test_a_question_nobody_answers_in_time_is_seen_as_over(ada, order, clock):
     assert len(open_questions(ada.journal, order[0].item_id)) == 1
     clock.advance(8 * 24 * 3_600_000)
     assert open_questions(ada.journal) == []
-
-
-def test_claims_of_work_that_goes_on_hold_again_where_nobody_took_their_place(ada, bob, order, clock):
-    held = [offer_step(ada.journal, ADA, offered(ada, order, place)) for place in (0, 1)]
-    assert keep_claims(ada.journal, ADA, held) == []
-    clock.advance(3 * 3_600_000)
-    assert claims(ada) == []
-    bob.work.claim(Asked(("src/mail.py",), text="mine now"))
-    assert [one.item_id for one in keep_claims(ada.journal, ADA, held)] == [held[1].item_id]
-    assert {claim.value["holder"] for claim in claims(ada)} == {"codex-0", "bob"}
-    held = assignments_of(ada.journal, order[0].item_id)
-    assert states(ada, order[1][0]) == ["doing"]
-    kept = next(one for one in held if one.value["step"] == order[1][0].item_id)
-    bob.work.release([kept.value["claim"]], force=True)
-    assert len(keep_claims(ada.journal, ADA, held)) == 2

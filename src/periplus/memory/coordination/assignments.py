@@ -18,7 +18,6 @@ __all__ = [
     "change_assignment",
     "find_assignment",
     "is_at_work",
-    "keep_claims",
     "offer_again",
     "offer_step",
     "question_beside",
@@ -34,7 +33,7 @@ from periplus.base.ids import derived_id, new_id
 from periplus.base.named_tuple import NamedTuple
 from periplus.journal import ABSENT, Entity, Journal, Transaction, Writer
 from periplus.memory.claim_status import is_live
-from periplus.memory.coordination.claims import TTL_S, Asked, claimed_error, expire, in_the_way, put_claim, renew_claim
+from periplus.memory.coordination.claims import TTL_S, Asked, claimed_error, expire, in_the_way, put_claim
 from periplus.memory.coordination.dispatches import NewQuestion, question_value
 from periplus.memory.coordination.plans import begin_step, is_ready, scopes_of_step
 from periplus.memory.entities.types import MEMORY_TYPES
@@ -143,57 +142,6 @@ def change_assignment(
 
     journal.mutate(write, writer)
     return _assignment(journal, assignment.item_id)
-
-
-def keep_claims(journal: Journal, writer: Writer, assignments: Sequence[Entity]) -> list[Entity]:
-    """Move on the claims of assignments at work; return the assignments that have lost theirs.
-
-    Where the time of a claim was over while no supervisor was there, the step is claimed anew, if nobody else has claimed its
-    paths or taken it meanwhile. A claim that was released is lost.
-    """
-    lost: list[Entity] = []
-
-    def write(transaction: Transaction) -> None:
-        now_ms = journal.clock.now_ms()
-        lost.clear()
-        live = [claim for claim in linked(journal, "claim", "state", "held") if is_live(journal, claim, now_ms)]
-        for assignment in assignments:
-            claim = transaction.get("claim", str(assignment.value.get("claim", "")))
-            step = transaction.get("step", str(assignment.value.get("step", "")))
-            if claim is None or step is None or step.value.get("state") not in ("todo", "doing"):
-                lost.append(assignment)
-            elif is_live(journal, claim, now_ms):
-                renew_claim(transaction, claim, now_ms)
-            elif claim.value.get("state") == "released" or not _claimed_anew(
-                journal, transaction, assignment, claim, step, live
-            ):
-                lost.append(assignment)
-
-    if assignments:
-        journal.mutate(write, writer)
-    return lost
-
-
-def _claimed_anew(
-    journal: Journal, transaction: Transaction, assignment: Entity, claim: Entity, step: Entity, live: Sequence[Entity]
-) -> bool:  # fmt: skip
-    """Within a mutation: claim the step of an assignment once more; False where somebody else is in the way."""
-    now_ms = journal.clock.now_ms()
-    holder = Writer(str(claim.value.get("holder", "")), str(claim.value.get("holder_id", "")))
-    scopes = scopes_of_step(step)
-    is_taken = any(one.value.get("step") == step.item_id for one in live)
-    held = transaction.get("assignment", assignment.item_id)
-    if is_taken or held is None or in_the_way(journal, holder, scopes, "exclusive", now_ms, claims=live):
-        return False
-    begin_step(journal, transaction, holder, step, now_ms)
-    claim_id = new_id("clm")
-    asked = Asked(tuple(scope.text for scope in scopes), text=str(step.value.get("text", ""))[:500], step=step.item_id)
-    put_claim(journal, transaction, holder, claim_id, asked, scopes, now_ms)
-    value = {**held.value, "claim": claim_id, "updated": format_ms(now_ms)}
-    transaction.put(
-        "assignment", held.item_id, value, action="update", expect=held.version, summary="its step is claimed again"
-    )
-    return True
 
 
 def question_beside(journal: Journal, transaction: Transaction, writer: Writer, question: NewQuestion) -> str:

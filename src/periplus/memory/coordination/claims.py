@@ -41,7 +41,6 @@ __all__ = [
     "put_claim",
     "release",
     "renew",
-    "renew_claim",
 ]
 
 from collections.abc import Sequence
@@ -314,14 +313,9 @@ def renew(journal: Journal, transaction: Transaction, writer: Writer, now_ms: in
     """Within a mutation: move on the end of the writer's own claims that lost an eighth of their time."""
     for claim in live_claims(journal, now_ms):
         if holds(writer, claim):
-            renew_claim(transaction, claim, now_ms)
-
-
-def renew_claim(transaction: Transaction, claim: Entity, now_ms: int) -> None:
-    """Within a mutation: move on the end of a claim that lost an eighth of its time, or all of it."""
-    ttl_s = int(str(claim.value.get("ttl_s", TTL_S)))
-    if str(claim.value.get("expires")) < format_ms(now_ms + ttl_s * 1000 * (_RENEW_SHARE - 1) // _RENEW_SHARE):
-        _prolong(transaction, claim, ttl_s, now_ms)
+            ttl_s = int(str(claim.value.get("ttl_s", TTL_S)))
+            if str(claim.value.get("expires")) < format_ms(now_ms + ttl_s * 1000 * (_RENEW_SHARE - 1) // _RENEW_SHARE):
+                _prolong(transaction, claim, ttl_s, now_ms)
 
 
 def expire(journal: Journal, transaction: Transaction, now_ms: int, held: Sequence[Entity]) -> None:
