@@ -21,7 +21,7 @@ from periplus.memory.fulltext.links import linked
 
 _Key: TypeAlias = tuple[str, str]
 _Content: TypeAlias = Mapping[str, JSONValue] | None
-_JUDGED: Final = frozenset({"assignment", "claim", "dispatch", "question"})
+_JUDGED: Final = frozenset({"assignment", "claim", "dispatch", "question", "step"})
 _CARRIED: Final = frozenset({"assignment", "dispatch"})  # changed by the supervisor alone
 
 
@@ -56,6 +56,8 @@ class _Rules:
             yield from self._assignment(key[1], content, now)
         elif key[0] == "question":
             yield from self._question(key[1], content, now)
+        elif key[0] == "step":
+            yield from self._step(key[1])
         elif content is not None or now is not None:
             yield from self._claim(key[1], content, now)
 
@@ -107,10 +109,9 @@ class _Rules:
             yield f"its work is merged as {str(now.value.get('merged', ''))[:12]}, which stays in the branch: revert it there"
         if state in OPEN_STATES:
             yield from self._at_work(item_id, value, step, claim)
-            return
-        if claim and self._state("claim", claim) == "held":
+        elif claim and self._state("claim", claim) == "held":
             yield f"its claim {claim} would stay held"
-        for one in sorted(self._others("question", "assignment", item_id)):
+        for one in sorted(self._others("question", "assignment", item_id)) if state != "waiting" else ():
             if self._state("question", one) == "open":
                 yield f"its question {one} would stay open"
 
@@ -120,11 +121,22 @@ class _Rules:
             yield f"it would be at work, and its dispatch {dispatch} is {self._state('dispatch', dispatch) or 'gone'}"
         if self._state("claim", claim) != "held":
             yield f"it would be at work, and its claim {claim} is {self._state('claim', claim) or 'gone'}"
-        if not self._state("step", step) or is_ended("step", self._state("step", step)):
+        if self._is_idle(step):
             yield f"it would be at work, and its step {step} is {self._state('step', step) or 'gone'}"
         for one in sorted(self._others("assignment", "step", step) - {item_id}):
             if self._state("assignment", one) in OPEN_STATES:
                 yield f"{one} is at work on the step"
+
+    def _is_idle(self, step: str) -> bool:
+        """Return True for a step that nobody can be at work on: one that is gone, has ended, or is to do."""
+        state = self._state("step", step)
+        return state in ("", "todo") or is_ended("step", state)
+
+    def _step(self, item_id: str) -> Iterator[str]:
+        if self._is_idle(item_id):
+            for one in sorted(self._others("assignment", "step", item_id)):
+                if self._state("assignment", one) in OPEN_STATES:
+                    yield f"{one} is at work on it"
 
     def _claim(self, item_id: str, content: _Content, now: Entity | None) -> Iterator[str]:
         value = content if content is not None else now.value if now is not None else {}
