@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -597,7 +598,7 @@ GOLDEN = Path(__file__).parent / "golden" / "entities"
 def test_payloads_of_version_1_are_read_whole(ada, name):
     whole, least = json.loads((GOLDEN / f"{name}-1.json").read_text())
     schema = MEMORY_TYPES[name].schema
-    assert set(whole) == set(schema.__struct_fields__), "the first fixture has every field"
+    assert set(whole) <= set(schema.__struct_fields__), "no field was removed or renamed"
     written = json.loads(msgspec.json.encode(msgspec.convert(whole, schema)))
     assert whole | written == whole, "what is read is what was written"
     for value in (whole, least):
@@ -605,11 +606,13 @@ def test_payloads_of_version_1_are_read_whole(ada, name):
         ada.journal.mutate(lambda at, i=item_id, v=value: at.put(name, i, v), ADA)
         assert ada.show(item_id).value == value
     ada.journal.project()
-    assert troubles(ada) == []
     assert [one.value["text"] for one in ada.journal.entities(name)] in (
         [whole["text"], least["text"]],
         [least["text"], whole["text"]],
     )
+
+
+ARTIFACT = b"argon2, for it is slow\n" * 100
 
 
 def held_of(project):
@@ -624,6 +627,7 @@ def held_of(project):
 def with_all(project, question):
     """What the store holds, a loop included."""
     (value, _) = json.loads((GOLDEN / "loop-1.json").read_text())
+    value["artifacts"][0]["object"] = project.journal.objects.put(ARTIFACT).hex()
     project.journal.mutate(lambda at: at.put("loop", new_id("lop"), value), ADA)
     found = held_of(project)
     assert {name for name, _ in found} >= DISPATCHED
@@ -637,9 +641,11 @@ def test_dispatched_work_is_exported_imported_and_synced_whole(ada, eve, tmp_pat
     Project.import_from(os.fspath(tmp_path / "store.tar"), os.fspath(tmp_path / "copy"))
     with Project(os.fspath(tmp_path / "copy/.periplus"), ADA) as copy:
         assert held_of(copy) == before
+        assert copy.journal.objects.get(hashlib.sha256(ARTIFACT).digest()) == ARTIFACT
         assert [one.item_id for one in copy.work.dispatched.questions()] == [asked.item_id]
     meet(eve, ada)
     assert held_of(eve) == before
+    assert eve.journal.objects.get(hashlib.sha256(ARTIFACT).digest()) == ARTIFACT
     assert troubles(eve) == []
 
 
