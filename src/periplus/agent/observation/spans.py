@@ -10,7 +10,7 @@ answer, no argument, no output. They never hold up the run: a thread of the SDK 
 
 from __future__ import annotations
 
-__all__ = ["Spans", "open_spans"]
+__all__ = ["FLUSH_MS", "Spans", "open_provider", "open_spans"]
 
 import logging
 import threading
@@ -33,7 +33,7 @@ from periplus.base.errors import UsageError
 
 _AGENT: Final = "periplus"
 _SEND_S: Final = 5
-_FLUSH_MS: Final = 3_000
+FLUSH_MS: Final = 3_000
 _OPEN_MAX: Final = 10_000  # open spans
 
 
@@ -66,7 +66,7 @@ class Spans:
             for span in (*self._tools.values(), *self._chats.values(), *self._turns.values()):
                 _fail(span, "cut_off")
                 span.end()
-        self._provider.force_flush(_FLUSH_MS)
+        self._provider.force_flush(FLUSH_MS)
         self._provider.shutdown()
         return self._failed()
 
@@ -149,8 +149,14 @@ class Spans:
 
 
 def open_spans(session: str, model: str, exporter: Any = None) -> Spans:
-    """Open the exporter. The SDK reads the collector's address from ``OTEL_EXPORTER_OTLP_ENDPOINT``. Raises UsageError if the SDK is not
-    installed.
+    """Open the exporter for a session of the agent. Raises as ``open_provider``."""
+    provider, failed = open_provider(exporter)
+    return Spans(provider, session, model, failed)
+
+
+def open_provider(exporter: Any = None) -> tuple[Any, Callable[[], int]]:
+    """Return a provider of tracers and a count of spans that did not arrive. The SDK reads the collector's address from
+    ``OTEL_EXPORTER_OTLP_ENDPOINT``. Raises UsageError if the SDK is not installed.
     """
     try:
         from opentelemetry.sdk.resources import SERVICE_NAME, Resource
@@ -184,7 +190,7 @@ def open_spans(session: str, model: str, exporter: Any = None) -> Spans:
         resource = resource.merge(Resource({SERVICE_NAME: _AGENT}))
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(Counting(), export_timeout_millis=1000 * _SEND_S))
-    return Spans(provider, session, model, lambda: failed[0])
+    return provider, lambda: failed[0]
 
 
 def _fail(span: Any, error: str) -> None:
