@@ -88,6 +88,7 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     Setting("budget_tokens", 0, "maximum tokens per turn, with cached ones counted at a tenth; 0 is no limit"),
     Setting("budget_cents", 0, "maximum cost per turn in cents; 0 is no limit"),
     Setting("oracle", "", "the command that must succeed before “done” is accepted", of_project=True),
+    Setting("setup", "", "the command that prepares a new worktree for `periplus dispatch`", of_project=True),
     Setting("network", default=False, what="let commands use the network without asking"),
     Setting("context_tokens", 48_000, "length of the tape in tokens before it is folded", of_project=True, least=8_000, most=1_000_000),
     Setting("max_output_tokens", 0, "maximum tokens per answer; 0 is the model's own limit", most=1_000_000),

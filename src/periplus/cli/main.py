@@ -36,9 +36,9 @@ _TELLS_OF_DAMAGE: Final = ("status", "doctor")  # in their output; others warn a
 _ONLY_SAYS: Final = frozenset({
     "blame", "brief", "candidates list", "changed", "claim list", "code calls", "code find", "code impact", "code map", "code outline",
     "code refs", "code search", "code show", "code status", "completion", "context diff", "context expand", "context log",
-    "context refs", "context show", "dispatch list", "dispatch show", "handoff list", "inbox mail", "log", "models list", "plan list", "plan show", "plugins list",
-    "recall", "related", "review", "servers list", "show", "skills list", "status", "trail diff", "trail list", "trail show",
-    "trust list", "who",
+    "context refs", "context show", "dispatch agents", "dispatch list", "dispatch show", "dispatch standing", "handoff list",
+    "inbox mail", "log", "models list", "plan list", "plan show", "plugins list", "recall", "related", "review", "servers list", "show",
+    "skills list", "status", "trail diff", "trail list", "trail show", "trust list", "who",
 })  # fmt: skip
 COMMON_OPTIONS: Final = ("--json", "--store", "--color", "--as")
 
@@ -140,6 +140,8 @@ ALONE: Final[dict[str, str]] = {
     ),
     "inbox": "mail",
 }
+# Options that mean another action than the default one.
+_ALONE_WITH: Final = {("dispatch", "--resume"): "start"}
 # A late import may fail for want of file descriptors, after a write that is durable already.
 _MEND_FILES: Final = "Raise the limit (ulimit -n). If the command writes, check `periplus log` before you repeat it."
 _OLDER_NAMES: Final = {("trust", "take"): "withdraw", ("skills", "reject"): "refuse"}
@@ -378,7 +380,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     elif tuple(argv[:2]) in _OLDER_NAMES:
         argv = [argv[0], _OLDER_NAMES[argv[0], argv[1]], *argv[2:]]
     elif argv and argv[0] in ALONE and _names_no_action(argv[1:]):
-        argv = [argv[0], ALONE[argv[0]], *argv[1:]]
+        option = argv[1].partition("=")[0] if argv[1:] else ""
+        argv = [argv[0], _ALONE_WITH.get((argv[0], option), ALONE[argv[0]]), *argv[1:]]
     typed = next((word for word in argv if not word.startswith("-")), "")
     _check_first(argv, typed)
     _Parser.argv = argv

@@ -8,9 +8,9 @@ from periplus.cli.dispatch.schemas import (
     AssignmentOut,
     AttemptOut,
     DispatchOut,
-    FindingOut,
     QuestionOut,
     ReturnOut,
+    ReviewFindingOut,
     RowOut,
     SumsOut,
 )
@@ -53,6 +53,6 @@ def assignment_out(row: Row, held: Entity) -> AssignmentOut:
             for run in one.runs
         ],
         [ReturnOut(back.why, back.text, back.at) for back in one.returns],
-        [FindingOut(finding.severity, finding.path, finding.line, finding.text) for finding in one.findings],
+        [ReviewFindingOut(finding.severity, finding.path, finding.line, finding.text) for finding in one.findings],
         list(one.remarks),
     )  # fmt: skip

@@ -10,11 +10,11 @@ __all__ = [
     "DispatchListOut",
     "DispatchOut",
     "DispatchShowOut",
-    "FindingOut",
     "QuestionOut",
     "RetriedOut",
     "RetryOut",
     "ReturnOut",
+    "ReviewFindingOut",
     "RowOut",
     "StopOut",
     "SumsOut",
@@ -23,6 +23,8 @@ __all__ = [
 from typing import Final
 
 import msgspec
+
+from periplus.dispatch.reports.events import Event
 
 
 class SumsOut(msgspec.Struct):
@@ -133,7 +135,7 @@ class ReturnOut(msgspec.Struct):
     at: str
 
 
-class FindingOut(msgspec.Struct):
+class ReviewFindingOut(msgspec.Struct):
     """A finding of a review."""
 
     severity: str
@@ -156,7 +158,7 @@ class AssignmentOut(msgspec.Struct):
     verdict: str
     runs: list[AttemptOut]
     returns: list[ReturnOut]
-    findings: list[FindingOut]
+    findings: list[ReviewFindingOut]
     remarks: list[str]
 
 
@@ -186,7 +188,7 @@ class AnsweredOut(msgspec.Struct, tag_field="schema", tag="periplus.dispatch.ans
 
 
 class RetriedOut(msgspec.Struct):
-    """``granted`` are the attempts that persons allowed so far, beside those of the limits."""
+    """``granted`` is the number of attempts that are allowed now."""
 
     assignment: str
     step: str
@@ -202,10 +204,123 @@ class RetryOut(msgspec.Struct, tag_field="schema", tag="periplus.dispatch.retry/
     carried: bool | None
 
 
+class ReadyOut(msgspec.Struct):
+    """A step that can be started now; ``step`` is empty where it would be made of a task."""
+
+    step: str
+    text: str
+
+
+class TrialAgentOut(msgspec.Struct):
+    """An agent that was named. ``program`` is its path, or ``wrong`` says why there is none."""
+
+    name: str
+    reviews: bool
+    program: str
+    wrong: str
+
+
+class TrialOut(msgspec.Struct, tag_field="schema", tag="periplus.dispatch.trial/1"):
+    """``waiting`` counts steps that cannot be started yet; ``base`` is the commit of the target branch, empty where there is no such branch."""
+
+    text: str
+    ready: list[ReadyOut]
+    waiting: int
+    agents: list[TrialAgentOut]
+    lanes: int
+    oracle: list[str]
+    setup: list[str]
+    target: str
+    base: str
+    worktrees: str
+    remarks: list[str]
+
+
+class DetachedOut(msgspec.Struct, tag_field="schema", tag="periplus.dispatch.detached/1"):
+    """A supervisor in the background: its process, and the file that has its output."""
+
+    id: str
+    pid: int
+    log: str
+
+
+class TrialFindingOut(msgspec.Struct):
+    """A check of an agent: ``wrong`` is empty where it works, ``mend`` says what to do."""
+
+    what: str
+    says: str
+    wrong: str
+    mend: str
+
+
+class DispatchAgentOut(msgspec.Struct):
+    """An agent that can do steps. ``programs`` are its names on the PATH, ``path`` the one that was found, ``versions`` those it was tried with.
+
+    ``own``: it is from the user's agent.toml. ``resumes``: it can go on with its session. ``findings`` are present with --check.
+    """
+
+    name: str
+    title: str
+    programs: list[str]
+    path: str
+    versions: str
+    own: bool
+    resumes: bool
+    findings: list[TrialFindingOut]
+
+
+class AgentsOut(msgspec.Struct, tag_field="schema", tag="periplus.dispatch.agents/1"):
+    agents: list[DispatchAgentOut]
+    checked: bool
+
+
+class DroppedOut(msgspec.Struct, tag_field="schema", tag="periplus.dispatch.drop/1"):
+    """``tip`` was the last commit of the branch; ``commits`` counts those that no other branch had, ``uncommitted`` are files."""
+
+    assignment: str
+    worktree: str
+    branch: str
+    tip: str
+    commits: int
+    uncommitted: list[str]
+
+
+class StandingOut(msgspec.Struct):
+    """Work of one agent on steps of one kind. ``at_first`` passed the oracle at the first submission, ``rounds`` are returns to the author.
+
+    ``undone`` were reverted or redone within 14 days. ``cost`` is in millionths of a dollar.
+    """
+
+    agent: str
+    kind: str
+    steps: int
+    at_first: int
+    verified: int
+    rounds: int
+    integrated: int
+    undone: int
+    failed: int
+    runs: int
+    tokens: int
+    cost: int
+    wall_ms: int
+
+
+class StandingsOut(msgspec.Struct, tag_field="schema", tag="periplus.dispatch.standing/1"):
+    standings: list[StandingOut]
+
+
 DISPATCH_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
+    "dispatch start": Event,
+    "dispatch start --detach": DetachedOut,
+    "dispatch start --dry-run": TrialOut,
+    "dispatch watch": Event,
     "dispatch list": DispatchListOut,
     "dispatch show": DispatchShowOut,
     "dispatch answer": AnsweredOut,
     "dispatch retry": RetryOut,
     "dispatch stop": StopOut,
+    "dispatch drop": DroppedOut,
+    "dispatch agents": AgentsOut,
+    "dispatch standing": StandingsOut,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["configure", "execute"]
+__all__ = ["configure", "execute", "next_lines", "show_board"]
 
 import argparse
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         if held is None or held.item_type == "dispatch":
             board = board_of(project.journal, held or find_dispatch(project.journal, arguments.id))
             face.warn(project.journal.damage)
-            return _show_board(face, board)
+            return show_board(face, board)
         assignment = find_assignment(project.journal, arguments.id)
         board = board_of(project.journal, find_dispatch(project.journal, str(assignment.value.get("dispatch", ""))))
         face.warn(project.journal.damage)
@@ -48,7 +48,8 @@ def _held(project: Project, reference: str) -> Entity | None:
     return project.journal.find(reference)
 
 
-def _show_board(face: Face, board: Board) -> int:
+def show_board(face: Face, board: Board) -> int:
+    """Print a board once."""
     from periplus.cli.dispatch.documents import dispatch_out, question_out, row_out
     from periplus.cli.dispatch.schemas import DispatchShowOut
     from periplus.cli.dispatch.table import board_lines

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["board_lines", "heading_lines", "money_text", "question_lines", "row_lines", "time_text", "tokens_text"]
+__all__ = [
+    "board_lines",
+    "heading_lines",
+    "money_text",
+    "question_lines",
+    "row_lines",
+    "spent_text",
+    "time_text",
+    "tokens_text",
+]
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
@@ -14,6 +23,7 @@ if TYPE_CHECKING:
 
 _NARROW: Final = 90  # below this a step takes two lines
 _HEAD: Final = f"{'#':>3}  {'state':10} {'agent':12} {'tokens':>6} {'money':>7} {'time':>6}  "
+_TEXT_MIN: Final = 16  # columns; a text with less room gets a line of its own
 _STEP_SHARE: Final = 0.5
 _GOOD: Final = frozenset({"integrated", "done", "verified", "reviewed"})
 _BAD: Final = frozenset({"failed", "timed_out", "left"})
@@ -23,7 +33,7 @@ _WARN: Final = frozenset({"waiting", "blocked", "taken"})
 def board_lines(board: Board, palette: Palette, width: int | None) -> Iterator[str]:
     """Yield the lines of a whole board; with ``width`` none is longer."""
     yield from heading_lines(board.heading, palette, width)
-    yield f"{palette.dim}{visible(_HEAD + 'step', width)}{palette.end}"
+    yield column_line(palette, width)
     for row in board.rows:
         yield from row_lines(row, palette, width)
     if not board.rows:
@@ -31,21 +41,32 @@ def board_lines(board: Board, palette: Palette, width: int | None) -> Iterator[s
     yield from question_lines(board.questions, palette, width)
 
 
+def column_line(palette: Palette, width: int | None) -> str:
+    """Return the names of the columns; on a narrow terminal those of the first of two lines."""
+    head = f"{_HEAD}step" if width is None or width >= _NARROW else f"{'#':>3}  {'state':10} agent"
+    return f"{palette.dim}{visible(head, width)}{palette.end}"
+
+
 def heading_lines(heading: Heading, palette: Palette, width: int | None) -> Iterator[str]:
-    """Yield two lines about a dispatch as a whole."""
+    """Yield two lines about a dispatch as a whole, or three on a narrow terminal."""
     state = heading.state
     if state == "open":
         state = {True: "running", False: "open, no supervisor", None: "open"}[heading.is_carried]
     colour = palette.warn if state.endswith("supervisor") else palette.good if state == "done" else ""
+    shown = f"{colour}{state}{palette.end if colour else ''}"
     room = width - len(heading.dispatch) - len(state) - 4 if width else None
-    yield f"{palette.name}{heading.dispatch}{palette.end} {colour}{state}{palette.end if colour else ''}: {_one_line(heading.text, room)}"
+    if room is not None and room < _TEXT_MIN:
+        yield f"{palette.name}{visible(heading.dispatch, width)}{palette.end}"
+        yield visible(f"  {state}: {_one_line(heading.text)}", width)
+    else:
+        yield f"{palette.name}{heading.dispatch}{palette.end} {shown}: {_one_line(heading.text, room)}"
     sums = heading.sums
     counts = ", ".join(f"{count} {name or 'to do'}" for name, count in sorted(sums.states.items())) or "no steps"
-    spent = " ".join(
-        filter(None, (f"{tokens_text(sums.tokens)} tokens", money_text(sums.cost), time_text(sums.wall_ms)))
-    )
+    spent = spent_text(sums.tokens, sums.cost, sums.wall_ms)
     why = f"; {' '.join(heading.reason.split())}" if heading.reason else ""
-    yield visible(f"  {counts}; {spent}; {', '.join(heading.agents)} for {heading.target or '-'}{why}", width)
+    yield visible(
+        f"  {counts}{'; ' if spent else ''}{spent}; {', '.join(heading.agents)} for {heading.target or '-'}{why}", width
+    )
 
 
 def row_lines(row: Row, palette: Palette, width: int | None, *, elapsed_ms: int = 0) -> Iterator[str]:
@@ -70,7 +91,10 @@ def row_lines(row: Row, palette: Palette, width: int | None, *, elapsed_ms: int 
     if width is not None and width < _NARROW:
         yield f"{row.number:>3}  {state} {visible(row.agent, max(1, width - 16))}".rstrip()
         spent = " ".join(filter(None, (tokens_text(row.tokens), money_text(row.cost), time_text(wall_ms))))
-        yield f"     {visible(' '.join(filter(None, (_one_line(row.text), act))), max(1, width - 8 - len(spent)))}  {palette.dim}{spent}{palette.end}"
+        told = visible(
+            " ".join(filter(None, (_one_line(row.text), act))), max(1, width - 5 - (len(spent) + 2 if spent else 0))
+        )
+        yield f"     {told}{f'  {palette.dim}{spent}{palette.end}' if spent else ''}"
         return
     head = f"{row.number:>3}  {state} {agent} {tokens_text(row.tokens):>6} {money_text(row.cost):>7} {time_text(wall_ms):>6}  "
     if width is None:
@@ -84,12 +108,22 @@ def row_lines(row: Row, palette: Palette, width: int | None, *, elapsed_ms: int 
 
 def question_lines(questions: Sequence[OpenQuestion], palette: Palette, width: int | None) -> Iterator[str]:
     for one in questions:
-        asker = one.asker or "the merge queue"
-        room = width - len(one.question) - columns(visible(asker)) - 9 if width else None
-        yield f"{palette.warn}?{palette.end} {palette.name}{one.question}{palette.end} {visible(asker)} asks: {_one_line(one.text, room)}"
+        asks = f"{visible(one.asker) if one.asker else 'the merge queue'} asks: "
+        room = width - len(one.question) - columns(asks) - 4 if width else None
+        if room is not None and room < _TEXT_MIN:
+            yield f"{palette.warn}?{palette.end} {palette.name}{visible(one.question, width and width - 2)}{palette.end}"
+            yield visible(f"  {asks}{_one_line(one.text)}", width)
+        else:
+            yield f"{palette.warn}?{palette.end} {palette.name}{one.question}{palette.end} {asks}{_one_line(one.text, room)}"
         if one.options:
             yield visible(f"    one of: {', '.join(one.options)}", width)
         yield visible(f'    periplus dispatch answer {one.question} "…"', width)
+
+
+def spent_text(tokens: int, cost: int, wall_ms: int) -> str:
+    """Format what was spent, without what is nothing."""
+    parts = (f"{tokens_text(tokens)} tokens" if tokens else "", money_text(cost), time_text(wall_ms))
+    return ", ".join(part for part in parts if part)
 
 
 def tokens_text(count: int) -> str:
