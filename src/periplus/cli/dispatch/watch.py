@@ -15,6 +15,7 @@ from periplus.cli.common.face import Face, visible
 if TYPE_CHECKING:
     from periplus.cli.dispatch.board_view import BoardView
     from periplus.dispatch.reports.board import Row
+    from periplus.dispatch.reports.events import Event
     from periplus.journal import Entity
     from periplus.project import Project
     from periplus.tui.live_screen import LiveScreen
@@ -94,8 +95,7 @@ def _live(face: Face, project: Project, held: Entity) -> int:
     with LiveScreen(sys.stdin.fileno(), face.stdout.fileno(), write) as screen:
         watching = _Watching(project, held.item_id, view, screen)
         for events in EventReader(project.journal, held.item_id, seen).follow(watching.wait):
-            view.take(events)
-            watching.is_changed |= bool(events)
+            watching.take(events)
     return 0
 
 
@@ -105,7 +105,14 @@ class _Watching:
     def __init__(self, project: Project, dispatch: str, view: BoardView, screen: LiveScreen) -> None:
         self._project, self._dispatch, self._view, self._screen = project, dispatch, view, screen
         self.is_changed = True
-        self._drawn_s = self._read_s = float("-inf")
+        self._drawn_s, self._read_s = float("-inf"), time.monotonic()
+
+    def take(self, events: Sequence[Event]) -> None:
+        """Show events. The board is read here, while the journal is open for the look that found them."""
+        if events:
+            self._view.take(events)
+            self._read(time.monotonic())
+            self.is_changed = True
 
     def wait(self, seconds: float) -> bool:
         """Take keys and draw for a while; return True to end."""
@@ -127,16 +134,19 @@ class _Watching:
         return now_s - self._drawn_s >= (_DRAW_S if self.is_changed else _TICK_S)
 
     def _draw(self, now_s: float) -> None:
+        if now_s - self._read_s >= _AGAIN_S:
+            self._read(now_s)
+        size = self._screen.size
+        self._screen.draw(self._view.lines(size, self._project.journal.clock.now_ms()), size)
+        self._drawn_s, self.is_changed = now_s, False
+
+    def _read(self, now_s: float) -> None:
         from periplus.dispatch.reports.board import board_of
         from periplus.memory.coordination.dispatches import find_dispatch
 
         journal = self._project.journal
-        if self.is_changed or now_s - self._read_s >= _AGAIN_S:
-            self._view.board = board_of(journal, find_dispatch(journal, self._dispatch))
-            self._read_s = now_s
-        size = self._screen.size
-        self._screen.draw(self._view.lines(size, journal.clock.now_ms()), size)
-        self._drawn_s, self.is_changed = now_s, False
+        self._view.board = board_of(journal, find_dispatch(journal, self._dispatch))
+        self._read_s = now_s
 
 
 class _Inside:
