@@ -1,7 +1,7 @@
 """A worker of tests: plays the script that its prompt names, ``[script NAME]``, a file of the folder in WORKER_SCRIPTS.
 
 The file is a list of attempts, each a list of acts (``dispatch_agents.ACTS``); the last one repeats. A prompt for a review plays
-``NAME.review``. The prompt itself is kept beside the script, so that a test can read what the agent was told.
+``NAME.review``, and the agent of a loop's phase ``NAME.PHASEn``, where n is its number. The prompt itself is kept beside the script, so that a test can read what the agent was told.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ import dispatch_agents
 def main():
     prompt = sys.stdin.read()
     name = re.search(r"\[script ([\w.-]+)\]", prompt)[1]
-    if "`verdict` is" in prompt:
+    phase = re.search(r"Phase (\w+), agent (\d+) of", prompt)
+    if phase:
+        name += f".{phase[1]}{phase[2]}"
+    elif "`verdict` is" in prompt:
         name += ".review"
     folder = Path(os.environ["WORKER_SCRIPTS"])
     attempts = json.loads((folder / name).read_text())

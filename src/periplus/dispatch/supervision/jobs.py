@@ -119,11 +119,13 @@ class Jobs:
         return adapter.models.get(role.model, "") if role is not None else ""
 
     def _check(self, value: Assignment, run: Attempt) -> Launch:
-        order = self._at.order
-        words = order.setup if run.purpose == "setup" else order.oracle
-        worktree = self.folder_of(value, run)
-        person = self._at.options.environment
-        scratch = os.path.join(self._at.places.run(run.id), "tmp")
+        words = self._at.order.setup if run.purpose == "setup" else self._at.order.oracle
+        return self.command(words, self.folder_of(value, run), run.id, is_setup=run.purpose == "setup")
+
+    def command(self, words: Sequence[str], worktree: str, run_id: str, *, is_setup: bool = False) -> Launch:
+        """Return the launch of a command in a worktree: of a check in the sandbox, of the setup as the person would run it."""
+        order, person = self._at.order, self._at.options.environment
+        scratch = os.path.join(self._at.places.run(run_id), "tmp")
         _make_folder(scratch)
         environment = {name: person[name] for name in _ORACLE_NAMES if name in person}
         environment |= {
@@ -133,7 +135,7 @@ class Jobs:
             "TERM": "dumb",
             "CI": "1",
         }
-        if run.purpose == "setup":  # it fetches what the project depends on, as the person would
+        if is_setup:  # it fetches what the project depends on, as the person would
             environment |= {"HOME": self._at.options.home}
             return Launch(
                 tuple(words), worktree, environment, b"", float(order.limits.oracle_s), GRACE_S, OUTPUT_BYTES_MAX

@@ -505,24 +505,55 @@ class Question(Common, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Artifact(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The artifact of a phase of a loop: by whom, from which assignment, and its text or, where it is long, its object."""
+    """The artifact of a phase of a loop: by whom of the loop (``agent`` is the program), from which assignment, and its text or
+    its object. One that is ``refused`` opened no gate; another was asked for.
+    """
 
     phase: str
     by: str
+    agent: str = ""
     assignment: str = ""
     text: str = ""
     object: str = ""
     at: str = ""
+    refused: bool = False
+
+
+class Check(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A command that the supervisor ran for a gate, on the commit ``tip``: its exit code, none where it was stopped at its
+    limit, and the object with its output.
+    """
+
+    phase: str
+    argv: tuple[str, ...]
+    tip: str
+    code: int | None = None
+    output: str = ""
 
 
 class Loop(Common, frozen=True, omit_defaults=True, kw_only=True):
-    """A loop over assignments; ``kind`` is a row of the table of loops, ``phase`` the present one of its phases."""
+    """A loop over assignments; ``kind`` is a row of the table of loops, ``phase`` the present one of its phases. ``head`` is
+    the commit at which its ``branch`` began, ``base`` the one from which the change under discussion counts, ``began`` the one
+    with which the phase began. Of the present try, ``plan`` and ``dispatch`` are set; ``tries`` counts those that were judged.
+    """
 
     state: Literal["open", "closed"] = "open"
     kind: str
     phase: str = ""
+    agents: tuple[str, ...] = ()
+    branch: str = ""
+    base: str = ""
+    head: str = ""
+    began: str = ""
+    tries: int = 0
+    plan: str = ""
     dispatch: str = ""
     command: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    model: str = ""
+    limits: Limits = Limits()
     artifacts: tuple[Artifact, ...] = ()
+    checks: tuple[Check, ...] = ()
     missing: tuple[str, ...] = ()
     reason: str = ""
