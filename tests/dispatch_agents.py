@@ -178,6 +178,7 @@ ACTS = {
     "hang": _hang,
     "flood": _flood,
     "wait_for": _wait_for,
+    "python": lambda code: exec(code, {"os": os, "signal": signal, "subprocess": subprocess, "time": time}),
     "signal": _raise_signal,
     "fail": sys.exit,
     "exit": sys.exit,

@@ -5,7 +5,7 @@ These calls are made when the agent's run has ended: lock files of a git that wa
 
 from __future__ import annotations
 
-__all__ = ["commit_rest", "commit_tree", "uncommitted", "without_placed"]
+__all__ = ["commit_rest", "commit_tree", "log_end", "uncommitted", "without_placed"]
 
 import os
 import stat
@@ -45,6 +45,7 @@ _STATUS: Final = (
     "--no-renames",
     "--ignore-submodules=all",
 )
+_LOG_END_BYTES: Final = 64 << 10
 LEFT_PATHS_MAX: Final = 50_000
 _REMOVE_PLACED: Final = "Remove files that Periplus placed in the worktree"
 
@@ -68,6 +69,27 @@ def uncommitted(git: Git, at: Layout, placed: Sequence[str] = ()) -> Uncommitted
             untracked.append(path)
     running = [name for file, name in _OPERATIONS.items() if os.path.lexists(os.path.join(at.folder, file))]
     return Uncommitted(tuple(changed), tuple(untracked), tuple(unmerged), tuple(nested), running[0] if running else "")
+
+
+def log_end(worktree: OwnWorktree) -> str:
+    """Return the commit to which git last moved HEAD in the worktree, by its own log; empty where it has none.
+
+    A branch that is moved from another worktree leaves no line there.
+    """
+    path = os.path.join(worktree.at.folder, "logs", "HEAD")
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_END_BYTES))
+            lines = file.read(_LOG_END_BYTES).splitlines()
+    except OSError:
+        return ""
+    words = lines[-1].split(b" ", 2) if lines else []
+    found = words[1].decode("ascii", "replace") if len(words) > 2 else ""
+    return found if _is_oid(found) else ""
+
+
+def _is_oid(text: str) -> bool:
+    return len(text) in (40, 64) and set(text) <= set("0123456789abcdef")
 
 
 def commit_rest(git: Git, worktree: OwnWorktree, message: str, author: Identity, placed: Sequence[str]) -> str | None:

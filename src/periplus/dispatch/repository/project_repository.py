@@ -163,6 +163,15 @@ class Repository:
         merging.sweep(self._at)
         return worktrees.prune(self._at, under)
 
+    def log_end(self, path: str) -> str:
+        """Return the commit to which git last moved HEAD in a worktree, by its own log; empty where it has none."""
+        return leftovers.log_end(worktrees.worktree_at(self._at, path))
+
+    def bring_back(self, path: str, commit: str, old: str) -> bool:
+        """Move the branch of a worktree from ``old`` back to ``commit``, no file; False where it is not at ``old``."""
+        worktree = worktrees.worktree_at(self._at, path)
+        return refs.compare_and_set(self._git, worktree.at, own_branch(worktree.branch), commit, old)
+
     def describe(self, path: str) -> Uncommitted:
         """Return what no commit of the worktree has; what was placed and the result file are left out."""
         return leftovers.uncommitted(self._git, worktrees.worktree_at(self._at, path).at)

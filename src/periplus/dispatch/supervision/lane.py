@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from periplus.dispatch.processes import Ended, RunFolder
     from periplus.journal import Entity
     from periplus.memory.entities.schemas import Assignment, Attempt
+    from periplus.memory.scopes import Scope
 
 TAIL_BYTES: Final = 6_000
 REMARKS_MAX: Final = 50
@@ -227,11 +228,32 @@ class Lane:
     # -- the end of a run -----------------------------------------------------------------------------------------------
 
     def _judge(self, assignment: Entity, value: Assignment, run: Attempt, how: tuple[str, Ended | None]) -> Entity:
-        changed = self._judged(assignment, value, run, how)
+        moved = self._brought_back(value)
+        changed = self._judged(assignment, value, run, how, moved)
         self.checkout.accept()  # it is told now
         return changed
 
-    def _judged(self, assignment: Entity, value: Assignment, run: Attempt, how: tuple[str, Ended | None]) -> Entity:
+    def _brought_back(self, value: Assignment) -> list[str]:
+        """Bring a branch back that another worker moved to its own work; return what is to be told of that."""
+        repository, path = self._at.repository, self._at.worktree(value)
+        try:
+            last, tip = repository.log_end(path), repository.tip(value.branch)
+        except RefusedError:
+            return []
+        if not last or not tip or last == tip:
+            return []
+        others = [str(one.value.get("branch", "")) for one in self._at.assignments()]
+        tips = [repository.tip(name) for name in others if name != value.branch]
+        is_of_another = any(other and repository.merge_base(tip, other) == tip for other in tips)
+        if is_of_another and repository.bring_back(path, last, tip):
+            return [
+                f"its branch was moved from outside to work of another, {tip[:12]}, and brought back to {last[:12]}"
+            ]
+        return [f"its branch was moved from outside of its worktree, from {last[:12]} to {tip[:12]}"]
+
+    def _judged(
+        self, assignment: Entity, value: Assignment, run: Attempt, how: tuple[str, Ended | None], moved: list[str]
+    ) -> Entity:
         ending, ended = how
         evidence = self._evidence(value, run, ending, ended)
         judgement = judged(evidence)
@@ -239,7 +261,7 @@ class Lane:
         result = evidence.handed_in.result
         tip = self._at.repository.tip(value.branch)
         remarks: list[JSONValue] = []
-        remarks += dict.fromkeys((*value.remarks, *self._remarks(value, run, evidence), *self._beside(ended)))
+        remarks += dict.fromkeys((*value.remarks, *moved, *self._remarks(value, run, evidence), *self._beside(ended)))
         fields = {**fields, "tip": tip, "remarks": remarks[:REMARKS_MAX]}
         text = plain(judgement.text)
         if judgement.outcome == "cut" and self.is_cut(value, ending):
@@ -299,10 +321,9 @@ class Lane:
     def _blocked(self, value: Assignment, paths: tuple[str, ...]) -> tuple[str, ...]:
         """Return the changed paths that others have claimed for themselves."""
         from periplus.memory.coordination.claims import in_the_way
-        from periplus.memory.scopes import escaped, parse_scope
 
         holder, now_ms = self._at.holder(value.step, value.agent), self._at.journal.clock.now_ms()
-        scopes = [parse_scope(escaped(path)) for path in paths[:2_000]]
+        scopes = [scope for path in paths[:2_000] if (scope := _scope_of(path)) is not None]
         found = in_the_way(self._at.journal, holder, scopes, "exclusive", now_ms)
         return tuple(f"{one.ours} is claimed by {one.claim.value.get('holder')} [{one.claim.item_id}]" for one in found)
 
@@ -489,6 +510,18 @@ class Lane:
     def tail(self, run_id: str) -> str:
         """Return the end of what a job printed."""
         return self._at.run_folder(run_id).tail(TAIL_BYTES).decode("utf-8", "replace").strip()
+
+
+def _scope_of(path: str) -> Scope | None:
+    """Return the scope of a changed file, or of its folder where the name cannot be one."""
+    from periplus.memory.scopes import escaped, parse_scope
+
+    while path:
+        try:
+            return parse_scope(escaped(path))
+        except UsageError:
+            path = os.path.dirname(path)
+    return None
 
 
 def _answer_text(question: Entity) -> str:
