@@ -320,8 +320,7 @@ MESSES = {
     "switch": ([{"git": ["switch", "-q", "-c", "mine"]}], ["switch", "-q", "-"]),
     "detach": ([{"git": ["switch", "-q", "--detach"]}], ["switch", "-q", "-"]),
     "merge": ([{"python": MERGE_HEAD}], ["merge", "--abort"]),
-    "deleted": ([{"git": ["branch", "keep"]}, {"git": ["update-ref", "-d", "HEAD"]}], ["update-ref", "HEAD", "keep"]),
-    "renamed": ([{"git": ["branch", "-m", "mine"]}], ["branch", "-m", "BRANCH"]),
+    "renamed": ([{"git": ["branch", "-m", "mine"]}], ["switch", "-q", "BRANCH"]),
 }
 
 
@@ -337,6 +336,20 @@ def test_a_worktree_that_is_not_on_its_branch_goes_back_to_its_author(yard, mess
         assert yard.run(project, dispatch) == "done", yard.assignments(project, dispatch)
         one = yard.assignments(project, dispatch)["one"]
         assert [back.why for back in one.returns] == ["result"]
+        assert git(yard.folder, "show", f"{dispatch.value['branch']}:n/b") == "4"
+        yard.check(project, dispatch)
+
+
+@pytest.mark.parametrize("words", [["update-ref", "-d", "HEAD"], ["update-ref", "-d", "refs/heads/BRANCH"]])
+def test_a_branch_that_its_worker_deleted_is_made_again(yard, words):
+    with yard.open() as project:
+        plan = yard.plan(project, one=[])
+        words = [word.replace("BRANCH", f"periplus/{plan.steps[0].item_id}") for word in words]
+        yard.script("one", [*edit("n/b", "4", "Four")[:-1], {"git": words}, DONE])
+        dispatch = yard.order(project, plan, limits={"retries": 0})
+        assert yard.run(project, dispatch) == "done", yard.assignments(project, dispatch)
+        one = yard.assignments(project, dispatch)["one"]
+        assert any("was deleted, and made again" in remark for remark in one.remarks)
         assert git(yard.folder, "show", f"{dispatch.value['branch']}:n/b") == "4"
         yard.check(project, dispatch)
 

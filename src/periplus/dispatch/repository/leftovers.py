@@ -84,7 +84,9 @@ def log_end(worktree: OwnWorktree) -> str:
     except OSError:
         return ""
     words = lines[-1].split(b" ", 2) if lines else []
-    found = words[1].decode("ascii", "replace") if len(words) > 2 else ""
+    if len(words) < 3:
+        return ""
+    found = (words[1] if words[1].strip(b"0") else words[0]).decode("ascii", "replace")  # its deletion leads to zeros
     return found if _is_oid(found) else ""
 
 

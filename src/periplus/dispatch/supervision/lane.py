@@ -234,14 +234,16 @@ class Lane:
         return changed
 
     def _brought_back(self, value: Assignment) -> list[str]:
-        """Bring a branch back that another worker moved to its own work; return what is to be told of that."""
+        """Bring a branch back that was deleted, or that another worker moved to its own work; return what is to be told of that."""
         repository, path = self._at.repository, self._at.worktree(value)
         try:
             last, tip = repository.log_end(path), repository.tip(value.branch)
         except RefusedError:
             return []
-        if not last or not tip or last == tip:
+        if not last or last == tip:
             return []
+        if not tip and repository.bring_back(path, last, ""):
+            return [f"its branch was deleted, and made again at {last[:12]}"]
         others = [str(one.value.get("branch", "")) for one in self._at.assignments()]
         tips = [repository.tip(name) for name in others if name != value.branch]
         is_of_another = any(other and repository.merge_base(tip, other) == tip for other in tips)
