@@ -75,7 +75,7 @@ def test_a_dispatch_is_listed_and_shown(sh, order):
     assert shown.assignment is None
     out = sh("dispatch", "show", order.id).out
     assert f"{order.id} open, no supervisor: Move to argon2" in out
-    assert "  1  submitted  codex         12.3k   $0.12  1m35s  hash  (argon2id)\n" in out
+    assert "  1  submitted  codex         13.2k   $0.12  1m35s  hash  (argon2id)\n" in out
     assert f"waits for {order.steps[0].item_id}" in out
     assert f"To go on: periplus dispatch start --resume {order.id}" in out
     order.carry()
@@ -205,9 +205,9 @@ def test_agents_are_compared(sh, order):
     order.end_run(one, "submitted", tokens=(11_000, 800, 1_350), cost=123_456, wall_ms=95_000)
     order.integrate(one)
     (found,) = sh.json("dispatch", "standing").standings
-    assert (found.agent, found.steps, found.at_first, found.tokens) == ("codex", 1, 1, 12_350)
+    assert (found.agent, found.steps, found.at_first, found.tokens) == ("codex", 1, 1, 13_150)
     line = sh("dispatch", "standing").lines[1]
-    assert line == "codex          implementer      1     1      0      1      0      0  12.3k tokens, $0.12, 1m35s"
+    assert line == "codex          implementer      1     1      0      1      0      0  13.2k tokens, $0.12, 1m35s"
 
 
 # -- watch -------------------------------------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ def test_watch_draws_what_changes_and_takes_keys(sh, order):
     watched = Watched(sh)
     watched.until(lambda lines: any("running    codex" in line for line in lines))
     order.end_run(one, "submitted", tokens=(11_000, 800, 1_350), cost=123_456, wall_ms=95_000)
-    lines = watched.until(lambda lines: any("submitted  codex         12.3k   $0.12  1m35s" in line for line in lines))
+    lines = watched.until(lambda lines: any("submitted  codex         13.2k   $0.12  1m35s" in line for line in lines))
     assert lines[0] == f"{order.id} running: Move to argon2"
     assert lines[3].startswith(">   1  submitted")
     assert any(line.endswith("submitted                 codex: hash") for line in lines), "the newest events are below"
@@ -310,7 +310,7 @@ def test_watch_draws_what_changes_and_takes_keys(sh, order):
     watched.until(lambda lines: lines[-1].startswith("arrows or j k: choose"))
     watched.resize(60, 12)
     lines = watched.until(
-        lambda lines: any(line.startswith(">   1  submitted  codex") and "12.3k" not in line for line in lines)
+        lambda lines: any(line.startswith(">   1  submitted  codex") and "13.2k" not in line for line in lines)
     )
     assert all(len(line) <= 60 for line in lines)
     assert len(lines) <= 12
@@ -481,7 +481,7 @@ def test_ctrl_c_asks_once(git_sh):
         *START, env=scripted({"hang": {}}), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     for line in process.stdout:
-        if "work started" in line:
+        if " running " in line:
             break
     process.send_signal(signal.SIGINT)
     assert process.stderr.readline() == "\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["event_line"]
+__all__ = ["event_line", "how_to_answer", "is_told"]
 
 from typing import TYPE_CHECKING
 
@@ -35,9 +35,25 @@ def event_line(event: Event, palette: Palette, width: int | None) -> str:
     return f"{head}{colour}{what}{palette.end if colour else ''}  {visible(' '.join(rest.split()), room)}".rstrip()
 
 
+def how_to_answer(event: Event) -> str:
+    """Return the line with the command that answers an open question."""
+    return f'{"":14}To answer: periplus dispatch answer {event.question} "…"'
+
+
+def is_told(event: Event) -> bool:
+    """Return True for an event that a person is told of; the others are steps on the way to it, for ``--json`` and ``watch``."""
+    match event.event:
+        case "assignment":
+            return event.state not in ("integrated", "reviewed") and (event.state != "offered" or event.attempt > 1)
+        case "run":
+            return event.state not in ("started", "passed") and event.purpose not in ("oracle", "queue")
+        case _:
+            return True
+
+
 def _words(event: Event) -> tuple[str, str]:
     """Return what happened, and the rest of the line."""
-    spent = spent_text(event.tokens_in + event.out, event.cost, event.wall_ms)
+    spent = spent_text(event.tokens_in + event.cached + event.out, event.cost, event.wall_ms)
     match event.event:
         case "dispatch":
             return f"{'dispatch ' + event.state:24}", f"{event.dispatch}: {event.text}"
@@ -50,8 +66,7 @@ def _words(event: Event) -> tuple[str, str]:
         case "question":
             who = event.agent or "the merge queue"
             verb = {"open": "asks", "answered": "was answered"}.get(event.state, "was not answered")
-            answer = f'  periplus dispatch answer {event.question} "…"' if event.state == "open" else ""
-            return f"{'question ' + event.state:24}", f"{who} {verb}: {event.text}{answer}"
+            return f"{'question ' + event.state:24}", f"{who} {verb}: {event.text}"
         case "integrated":
             return f"{'merged ' + event.commit[:12]:24}", f"{event.agent}: {event.text}"
         case _:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from periplus.project import Project
 
 _EXIT: Final[dict[Outcome, int]] = {"done": 0, "stopped": 1, "interrupted": EXIT_INTERRUPTED}
+_PIPE_COLUMNS: Final = 160  # of a line that no terminal cuts: what a check printed may be long
 _CHOICE: Final = "\nperiplus: finishing what runs; nothing more is started. Ctrl-C again stops it now: the work stays in its worktrees.\n"
 _NOW: Final = "\nperiplus: stopping the agents; their work stays in its worktrees.\n"
 
@@ -57,13 +58,15 @@ class EventPrinter:
         self._face = face
 
     def __call__(self, events: Sequence[Event]) -> None:
-        from periplus.cli.dispatch.event_lines import event_line
+        from periplus.cli.dispatch.event_lines import event_line, how_to_answer, is_told
 
         for event in events:
             if self._face.as_json:
                 self._face.emit(event, list)
-            else:
-                self.say(event_line(event, self._face.palette, self._face.width))
+            elif is_told(event):
+                self.say(event_line(event, self._face.palette, self._face.width or _PIPE_COLUMNS))
+                if event.event == "question" and event.state == "open":
+                    self.say(how_to_answer(event))
         self._face.flush()
 
     def say(self, line: str) -> None:

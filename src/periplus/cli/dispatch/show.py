@@ -113,7 +113,9 @@ def _history_lines(face: Face, one: AssignmentOut) -> Iterator[str]:
     width = face.width
     for run in one.runs:
         spent = " ".join(
-            filter(None, (tokens_text(run.tokens_in + run.out), money_text(run.cost), time_text(run.wall_ms)))
+            filter(
+                None, (tokens_text(run.tokens_in + run.cached + run.out), money_text(run.cost), time_text(run.wall_ms))
+            )
         )
         ending = run.ending or ("ended" if run.ended else "goes on")
         trail = f"  periplus trail show {run.trail}" if run.trail else ""

@@ -83,7 +83,7 @@ class Sums(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        return self.tokens_in + self.out
+        return self.tokens_in + self.cached + self.out
 
 
 class Heading(NamedTuple):

@@ -93,7 +93,7 @@ def _count(one: Assignment, add: Callable[..., None], *, is_undone: bool) -> Non
 
 
 def _spent(run: Attempt) -> dict[str, int]:
-    return {"runs": 1, "tokens": run.tokens_in + run.out, "cost": run.cost, "wall_ms": run.wall_ms}
+    return {"runs": 1, "tokens": run.tokens_in + run.cached + run.out, "cost": run.cost, "wall_ms": run.wall_ms}
 
 
 def _time_ms(one: Assignment) -> int:

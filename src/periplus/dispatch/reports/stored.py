@@ -42,7 +42,7 @@ def mark_of(process: Process | None) -> ProcessMark | None:
 
 def total_tokens(one: Assignment | Attempt) -> int:
     """Return the tokens sent and received; those read from a cache were sent too."""
-    return one.tokens_in + one.out
+    return one.tokens_in + one.cached + one.out
 
 
 def numbered(value: Mapping[str, JSONValue], name: str) -> int:

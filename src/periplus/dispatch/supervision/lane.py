@@ -179,12 +179,12 @@ class Lane:
         if not limits.tokens and not limits.cents:
             return False
         values = [shape(one) for one in self._at.assignments()]
-        tokens = sum(one.tokens_in + one.out for one in values)
+        tokens = sum(one.tokens_in + one.cached + one.out for one in values)
         cost = sum(one.cost for one in values)
         for one in values:
             usage = self._usage.get(one.run) if one.run and not one.runs[-1].ended else None
             if usage is not None:
-                tokens += usage.spent.tokens_in + usage.spent.out
+                tokens += usage.spent.tokens_in + usage.spent.cached + usage.spent.out
                 cost += usage.spent.cost_millionths
         return bool((limits.tokens and tokens >= limits.tokens) or (limits.cents and cost >= limits.cents * 10_000))
 

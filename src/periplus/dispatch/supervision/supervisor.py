@@ -286,6 +286,9 @@ class Supervisor:
         self.lane.queue.tidy()  # before: nobody would do it later
         fields = {"ended": format_ms(at.journal.clock.now_ms())}
         change_dispatch(at.journal, at.writer, at.dispatch_id, state=state, reason=reason, fields=fields)
+        plan = at.journal.get("plan", at.order.plan)
+        if state == "done" and plan is not None and plan.value.get("state") in ("todo", "doing"):
+            at.project.work.change_state([plan.item_id], "done", reason=f"done by {at.dispatch_id}")
 
     def _has_job(self, assignment: Entity) -> bool:
         run = str(assignment.value.get("run", ""))
