@@ -124,6 +124,12 @@ class Yard:
     def run(self, project, dispatch):
         return self.supervisor(project, dispatch).run()
 
+    def wait(self, is_so):
+        until = time.monotonic() + PATIENCE_S
+        while not is_so():
+            assert time.monotonic() < until
+            time.sleep(0.02)
+
     def look_until(self, supervisor, is_so):
         """Let a supervisor look until ``is_so``."""
         supervisor.workplace.places.make()

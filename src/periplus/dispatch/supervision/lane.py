@@ -393,7 +393,8 @@ class Lane:
         ended = folder.ended()
         ending = ended.ending if ended is not None and run.id not in self._stops else "stopped"
         self._stops.pop(run.id, None)
-        if run.purpose in _OF_AGENTS and run.agent in self._at.options.adapters:
+        has_begun = folder.standing() != "absent"
+        if has_begun and run.purpose in _OF_AGENTS and run.agent in self._at.options.adapters:
             self._read_output(value, run, folder).read_rest(folder)
             fields = self._ended(assignment, value, run, ending, ended)
         else:

@@ -164,8 +164,8 @@ class MergeQueue:
 
     def _changed_late(self, value: Assignment, path: str) -> str:
         """Return a file in the worktree that was written after the last job there, and that no commit has."""
-        if not os.path.isdir(path):
-            return ""
+        if not os.path.lexists(os.path.join(path, ".git")):
+            return ""  # it is gone, or its removal was interrupted
         last = max(
             (parse_ms(run.ended) or 0 for run in value.runs if run.purpose in ("work", "oracle", "setup")), default=0
         )
