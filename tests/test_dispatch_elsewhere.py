@@ -613,6 +613,7 @@ def test_payloads_of_version_1_are_read_whole(ada, name):
 
 
 ARTIFACT = b"argon2, for it is slow\n" * 100
+OUTPUT = b"1 failed\n" * 100
 
 
 def held_of(project):
@@ -628,6 +629,7 @@ def with_all(project, question):
     """What the store holds, a loop included."""
     (value, _) = json.loads((GOLDEN / "loop-1.json").read_text())
     value["artifacts"][0]["object"] = project.journal.objects.put(ARTIFACT).hex()
+    value["checks"][0]["output"] = project.journal.objects.put(OUTPUT).hex()
     project.journal.mutate(lambda at: at.put("loop", new_id("lop"), value), ADA)
     found = held_of(project)
     assert {name for name, _ in found} >= DISPATCHED
@@ -642,10 +644,12 @@ def test_dispatched_work_is_exported_imported_and_synced_whole(ada, eve, tmp_pat
     with Project(os.fspath(tmp_path / "copy/.periplus"), ADA) as copy:
         assert held_of(copy) == before
         assert copy.journal.objects.get(hashlib.sha256(ARTIFACT).digest()) == ARTIFACT
+        assert copy.journal.objects.get(hashlib.sha256(OUTPUT).digest()) == OUTPUT
         assert [one.item_id for one in copy.work.dispatched.questions()] == [asked.item_id]
     meet(eve, ada)
     assert held_of(eve) == before
     assert eve.journal.objects.get(hashlib.sha256(ARTIFACT).digest()) == ARTIFACT
+    assert eve.journal.objects.get(hashlib.sha256(OUTPUT).digest()) == OUTPUT
     assert troubles(eve) == []
 
 

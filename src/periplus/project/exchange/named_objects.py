@@ -12,8 +12,7 @@ from periplus.base.errors import (
     NotFoundError,
 )
 from periplus.journal import Entity
-from periplus.memory.entities.types import CONTEXT_REF, DISPATCHED
-from periplus.project.exchange.dispatched_objects import dispatched_objects
+from periplus.memory.entities.types import CONTEXT_REF
 from periplus.project.trail_store.objects import trail_objects
 
 if TYPE_CHECKING:
@@ -34,8 +33,6 @@ def all_named_objects(entity: Entity, lend: Callable[[bytes], bytes]) -> set[byt
         from periplus.project.context_store.objects import all_objects
 
         return all_objects(entity, lend)
-    if entity.item_type in DISPATCHED:
-        return dispatched_objects(entity)
     named = trail_objects(entity, lend, holds=lambda _digest: True)
     if entity.item_type == "trail" and not entity.deleted:
         from periplus.trail import open_parts
@@ -73,6 +70,4 @@ def _objects_named(entity: Entity, lend: Callable[[bytes], bytes], holds: Callab
         from periplus.project.context_store.objects import new_objects
 
         return new_objects(entity, lend)
-    if entity.item_type in DISPATCHED:
-        return dispatched_objects(entity)
     return trail_objects(entity, lend, holds=holds)

@@ -50,10 +50,18 @@ def trail_objects(
 
 
 def _dispatched_objects(entity: Entity) -> set[bytes]:
-    """Return the artifact of an assignment, the materials of a dispatch, and the artifacts of a loop."""
+    """Return the artifact of an assignment, the materials of a dispatch, the artifacts of a loop and the outputs of its checks."""
     from periplus.base.encoding.digests import is_digest_text
 
     value = entity.value
-    listed = [one for field in ("artifacts", "materials") if isinstance(held := value.get(field), list) for one in held]
-    names = [value.get("artifact"), *(one.get("object") for one in listed if isinstance(one, dict))]
+    listed = [
+        one
+        for field in ("artifacts", "checks", "materials")
+        if isinstance(held := value.get(field), list)
+        for one in held
+    ]
+    names = [
+        value.get("artifact"),
+        *(one.get(field) for one in listed if isinstance(one, dict) for field in ("object", "output")),
+    ]
     return {bytes.fromhex(name) for name in names if isinstance(name, str) and is_digest_text(name)}
