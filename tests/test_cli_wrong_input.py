@@ -27,6 +27,7 @@ from periplus.cli.main import COMMANDS, leaves, main, make_parser
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.memory.coordination.dispatches import NewQuestion, open_questions
+from periplus.memory.coordination.loops import NewLoop, close_loop, open_loop
 from periplus.project import Project
 from sampling import sampled
 from v1_samples import make_v1
@@ -87,6 +88,11 @@ RIGHT = {
     "dispatch answer": ("writes", ["{question}", "Blue"]),
     "dispatch retry": ("writes", ["{failed}"]),
     "dispatch stop": ("writes", []),
+    "loop open": ("writes", ["debug", "It fails", "--agent", "periplus"]),
+    "loop next": ("reads", ["{loop}", "--dry-run"]),
+    "loop list": ("reads", []),
+    "loop show": ("reads", ["{loop}"]),
+    "loop close": ("writes", ["{loop}"]),
     "handoff write": ("writes", ["Half of it is done"]),
     "handoff list": ("reads", []),
     "handoff accept": ("writes", ["{handoff}"]),
@@ -558,6 +564,21 @@ WRONG = {
         (["{offered}"], 5, "there is nothing to try again"),
     ],
     "dispatch stop": [UNKNOWN_ID, (["{note}"], 1, "is a note, not a dispatch")],
+    "loop open": [
+        missing("KIND"),
+        (["chat", "x"], 2, "invalid choice: 'chat'"),
+        (["debug", "x"], 2, "no agent is named"),
+        (["debug", " ", "--agent", "periplus"], 2, "the text is empty"),
+        (["debug", "x", "--agent", "nobody"], 2, "there is no agent 'nobody'"),
+        (["debug", "x", "--agent", "periplus", "--branch", "gone"], 1, "there is no branch or commit 'gone'"),
+        (["review", "x", "--agent", "periplus"], 2, "there is no change to review"),
+        (["debug", "x", "--agent", "periplus", "--command", "pytest 'x"], 2, "cannot be split into words"),
+        (["debug", "x", "--agent", "periplus", "--rounds", "-1"], 2, "-1 is not between"),
+    ],
+    "loop next": [UNKNOWN_ID, (["{note}"], 1, "is a note, not a loop"), (["{closed_loop}"], 5, "is closed: ")],
+    "loop list": [EXTRA_WORD],
+    "loop show": [UNKNOWN_ID, (["{note}"], 1, "is a note, not a loop")],
+    "loop close": [UNKNOWN_ID, (["{note}"], 1, "is a note, not a loop")],
     "handoff write": [
         missing("TEXT"),
         ([" "], 2, "text"),
@@ -1103,8 +1124,17 @@ def make_place(work: Path) -> Place:
         offered, failed = order.offer(1), order.start(0)
         order.change(failed, "failed", reason="it gave up", question=NewQuestion("Which colour?", order.id))
         (question,) = open_questions(project.journal)
+        found = [
+            open_loop(
+                project.journal, project.writer, NewLoop("debug", text, "reproduce", ("periplus",), "1" * 40, "1" * 40)
+            )
+            for text in ("It is slow", "It is wrong", "It is over")
+        ]
+        close_loop(project.journal, project.writer, found[2], "settled")
     place.words |= {
         "dispatch": order.id,
+        "loop": found[0].item_id,
+        "closed_loop": found[2].item_id,
         "offered": offered.item_id,
         "failed": failed.item_id,
         "question": question.item_id,

@@ -37,7 +37,7 @@ _ONLY_SAYS: Final = frozenset({
     "blame", "brief", "candidates list", "changed", "claim list", "code calls", "code find", "code impact", "code map", "code outline",
     "code refs", "code search", "code show", "code status", "completion", "context diff", "context expand", "context log",
     "context refs", "context show", "dispatch agents", "dispatch list", "dispatch show", "dispatch standing", "handoff list",
-    "inbox mail", "log", "models list", "plan list", "plan show", "plugins list", "recall", "related", "review", "servers list", "show",
+    "inbox mail", "log", "loop list", "loop show", "models list", "plan list", "plan show", "plugins list", "recall", "related", "review", "servers list", "show",
     "skills list", "status", "trail diff", "trail list", "trail show", "trust list", "who",
 })  # fmt: skip
 COMMON_OPTIONS: Final = ("--json", "--store", "--color", "--as")
@@ -83,6 +83,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("claim", "claim paths, list claims, release them", "periplus.cli.work.claims"),
     Command("plan", "make plans with steps, and take the next step that is ready", "periplus.cli.work.plans"),
     Command("dispatch", "let several agents do a plan, each step tested and merged; watch, stop, answer them", "periplus.cli.dispatch.commands"),
+    Command("loop", "let several agents review, find ideas, debug or research in phases, each with a gate", "periplus.cli.dispatch.loop.commands"),
     Command("handoff", "hand over unfinished work, or take it over", "periplus.cli.work.handoffs"),
     Command("inbox", "read and send mail; accept or refuse memory of other projects", "periplus.cli.work.inbox"),
     Command("trail", "record, import, show, verify and replay what agents did", "periplus.cli.trail.commands"),
@@ -128,6 +129,7 @@ ALONE: Final[dict[str, str]] = {
             "claim",
             "dispatch",
             "handoff",
+            "loop",
             "models",
             "plan",
             "plugins",

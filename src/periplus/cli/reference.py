@@ -21,6 +21,7 @@ from periplus.cli.agent.skill_schemas import SKILL_SCHEMAS
 from periplus.cli.common.examples import EXAMPLES
 from periplus.cli.common.schemas import SCHEMAS
 from periplus.cli.context.schemas import CONTEXT_SCHEMAS
+from periplus.cli.dispatch.loop.schemas import LOOP_SCHEMAS
 from periplus.cli.dispatch.schemas import DISPATCH_SCHEMAS
 from periplus.cli.integration.completion_schemas import COMPLETION_SCHEMAS
 from periplus.cli.integration.connection_schemas import CONNECT_SCHEMAS
@@ -45,6 +46,7 @@ ALL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     **CODE_SCHEMAS,
     **WORK_SCHEMAS,
     **DISPATCH_SCHEMAS,
+    **LOOP_SCHEMAS,
     **CONNECT_SCHEMAS,
     **REVIEW_SCHEMAS,
     **RUN_SCHEMAS,

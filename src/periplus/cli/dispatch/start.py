@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from periplus.cli.common.face import Face, number, visible
+from periplus.cli.dispatch.limits import LIMITS, add_limits, limits_of
 
 if TYPE_CHECKING:
     from periplus.cli.dispatch.surroundings import Surroundings
@@ -17,16 +18,6 @@ if TYPE_CHECKING:
     from periplus.journal import Entity
     from periplus.project import Project
 
-_LIMITS: Final = (
-    ("retries", "N", 0, 100, 1, "new attempts at a step after a failure"),
-    ("rounds", "N", 0, 100, 3, "returns of work to its author"),
-    ("wall", "SECONDS", 0, 604_800, 3_600, "time of one attempt; 0 is no limit"),
-    ("silence", "SECONDS", 0, 604_800, 900, "time without a sign of life before an attempt is stopped; 0 is no limit"),
-    ("tokens", "N", 0, 10**12, 0, "tokens of the whole dispatch; 0 is no limit"),
-    ("cents", "N", 0, 10**9, 0, "cost of the whole dispatch; 0 is no limit"),
-    ("disk", "MB", 0, 10**7, 4_096, "size of one worktree; 0 is no limit"),
-)
-_FIELDS: Final = {"wall": "wall_s", "silence": "silence_s", "disk": "disk_bytes"}
 _LANES: Final = 2
 _LANES_MAX: Final = 64
 _ROLE: Final = "implementer"
@@ -34,7 +25,7 @@ _PLAN: Final = "pln_"
 _ANY: Final = "open"
 _OF_ORDER: Final = (
     "work", "agents", "reviewers", "lanes", "oracle", "no_oracle", "setup", "target", "update_checkout", "role", "model", "links",
-    *(name for name, *_ in _LIMITS),
+    *(name for name, *_ in LIMITS),
 )  # fmt: skip
 
 
@@ -63,8 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--model", metavar="NAME", help="the model that the agents use, by their own name for it")
     add("--link", action="append", dest="links", default=[], metavar="DIR",
         help="a folder of the checkout that worktrees get as a link, such as node_modules (repeatable)")  # fmt: skip
-    for name, metavar, least, most, default, what in _LIMITS:
-        add(f"--{name}", type=number(least, most), metavar=metavar, help=f"at most: {what} (default: {default:,})")
+    add_limits(parser)
     add("--detach", action="store_true", help="run in the background, and print how to watch it")
     add("--resume", nargs="?", const=_ANY, metavar="ID", help="go on with a dispatch (default: the one that is open)")
     add("--otel", action="store_true", help="send spans without texts to the collector at OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -119,6 +109,7 @@ def _order(arguments: argparse.Namespace, around: Surroundings) -> Order:
     from periplus.base.errors import UsageError
     from periplus.cli.dispatch.surroundings import oracle_of, words_of
     from periplus.dispatch.supervision import Order
+    from periplus.dispatch.supervision.orders import changes_nothing
 
     work = (arguments.work or "").strip()
     if not work:
@@ -131,17 +122,14 @@ def _order(arguments: argparse.Namespace, around: Surroundings) -> Order:
     if not arguments.agents:
         raise UsageError("no agent is named", safe="Nothing was started.",
                          mend="Name one: --agent NAME. See `periplus dispatch agents`.")  # fmt: skip
-    limits = {
-        _FIELDS.get(name, name): given * (1_000_000 if name == "disk" else 1)
-        for name, *_ in _LIMITS
-        if (given := getattr(arguments, name)) is not None
-    }
+    role = around.options.roles.get(arguments.role or _ROLE)
+    is_without = arguments.no_oracle or (arguments.oracle is None and changes_nothing(role))
     setup = arguments.setup if arguments.setup is not None else around.settings.text("setup")
     return Order(
         tuple(dict.fromkeys(arguments.agents)), work if is_plan else "", "" if is_plan else work,
         tuple(dict.fromkeys(arguments.reviewers)), arguments.lanes or _LANES,
-        oracle_of(around.settings, arguments.oracle, is_without=arguments.no_oracle), words_of(setup, "--setup"),
-        tuple(one.rstrip("/") for one in arguments.links), arguments.target or "", arguments.role or _ROLE, arguments.model or "", limits,
+        oracle_of(around.settings, arguments.oracle, is_without=is_without), words_of(setup, "--setup"),
+        tuple(one.rstrip("/") for one in arguments.links), arguments.target or "", arguments.role or _ROLE, arguments.model or "", limits_of(arguments),
         arguments.update_checkout,
     )  # fmt: skip
 
