@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
+import time
 
 import pytest
 
@@ -90,3 +92,27 @@ def test_an_onboarder_needs_no_oracle_and_its_candidates_are_listed(sh):
     (found,) = sh.json("candidates", "list").candidates
     assert found.text == "Python 3.11 has to work."
     assert [one.quote for one in sh.json("candidates", "show", found.id).candidate.evidence] == ["README.md:3"]
+
+
+@pytest.mark.slow
+def test_a_command_that_is_killed_is_followed_by_one_that_starts_no_agent_twice(sh, tmp_path):
+    artifact = {"argv": [sys.executable, "fails.py"], "symptom": "expected 2, got 3"}
+    started, gate = tmp_path / "started", tmp_path / "gate"
+    text = task(
+        "It adds wrongly", {"append": {str(started): "."}}, {"wait_for": str(gate)}, {"write": {"fails.py": FAILS}}, {"commit": "Reproduce"},
+        {"result": {"status": "done", "artifact": artifact}},
+    )  # fmt: skip
+    sh("loop", "open", "debug", text, "--agent", "scripted")
+    first = sh.start("loop", "next", stdout=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    while not started.exists():
+        assert first.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    first.kill()
+    first.wait()
+    gate.touch()
+    assert "reproduce: opened" in sh("loop", "next").lines
+    assert started.read_text() == "."
+    shown = sh.json("loop", "show")
+    assert (shown.loop.tries, len(shown.artifacts), len(shown.checks)) == (1, 1, 1)
