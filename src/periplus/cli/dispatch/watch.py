@@ -14,8 +14,9 @@ from periplus.cli.common.face import Face, visible
 
 if TYPE_CHECKING:
     from periplus.cli.dispatch.board_view import BoardView
-    from periplus.dispatch.reports.board import Row
+    from periplus.dispatch.reports.board import Board, Row
     from periplus.dispatch.reports.events import Event
+    from periplus.dispatch.reports.live_spending import LiveSpending
     from periplus.journal import Entity
     from periplus.project import Project
     from periplus.tui.live_screen import LiveScreen
@@ -48,7 +49,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
             from periplus.cli.dispatch.show import show_board
             from periplus.dispatch.reports.board import board_of
 
-            return show_board(face, board_of(project.journal, held))
+            return show_board(face, _spending(face, project).added(board_of(project.journal, held)))
         try:
             return _print_events(face, project, held) if face.as_json else _live(face, project, held)
         except KeyboardInterrupt:
@@ -86,24 +87,43 @@ def _live(face: Face, project: Project, held: Entity) -> int:
 
     inside = _Inside(face, project)
     seen = ends_of(project)
-    view = BoardView(board_of(project.journal, held), face.palette, inside)
+    board, spending = board_of(project.journal, held), _spending(face, project)
+    view = BoardView(spending.added(board), face.palette, inside)
 
     def write(text: str) -> None:
         face.out(text, end="")
         face.flush()
 
     with LiveScreen(sys.stdin.fileno(), face.stdout.fileno(), write) as screen:
-        watching = _Watching(project, held.item_id, view, screen)
+        watching = _Watching(project, board, spending, view, screen)
         for events in EventReader(project.journal, held.item_id, seen).follow(watching.wait):
             watching.take(events)
     return 0
 
 
+def _spending(face: Face, project: Project) -> LiveSpending:
+    """Return what adds the tokens of agents at work. Settings that cannot be read are the business of `start`."""
+    from periplus.base.errors import PeriplusError
+    from periplus.cli.dispatch.surroundings import state_folder, surroundings_of
+    from periplus.dispatch.adapters import ADAPTERS
+    from periplus.dispatch.places import Places
+    from periplus.dispatch.reports.live_spending import LiveSpending
+
+    try:
+        adapters = surroundings_of(face, project).options.adapters
+    except PeriplusError:
+        adapters = {one.name: one for one in ADAPTERS}
+    return LiveSpending(project.journal, Places.of(state_folder(face), project.root), adapters)
+
+
 class _Watching:
     """Draws the view while the journal is followed: ``wait`` is called between two looks at the journal."""
 
-    def __init__(self, project: Project, dispatch: str, view: BoardView, screen: LiveScreen) -> None:
-        self._project, self._dispatch, self._view, self._screen = project, dispatch, view, screen
+    def __init__(
+        self, project: Project, board: Board, spending: LiveSpending, view: BoardView, screen: LiveScreen
+    ) -> None:
+        self._project, self._board, self._spending = project, board, spending
+        self._view, self._screen = view, screen
         self.is_changed = True
         self._drawn_s, self._read_s = float("-inf"), time.monotonic()
 
@@ -136,6 +156,7 @@ class _Watching:
     def _draw(self, now_s: float) -> None:
         if now_s - self._read_s >= _AGAIN_S:
             self._read(now_s)
+        self._view.board = self._spending.added(self._board)
         size = self._screen.size
         self._screen.draw(self._view.lines(size, self._project.journal.clock.now_ms()), size)
         self._drawn_s, self.is_changed = now_s, False
@@ -145,7 +166,7 @@ class _Watching:
         from periplus.memory.coordination.dispatches import find_dispatch
 
         journal = self._project.journal
-        self._view.board = board_of(journal, find_dispatch(journal, self._dispatch))
+        self._board = board_of(journal, find_dispatch(journal, self._board.heading.dispatch))
         self._read_s = now_s
 
 
