@@ -82,6 +82,7 @@ class Git:
     def __init__(self, program: str, environment: Mapping[str, str]) -> None:
         self._program = program
         self._environment = dict(environment)
+        self.listed: dict[str, tuple[str, str]] = {}  # settings of a file as they were listed, with its mark
 
     def run(
         self,

@@ -19,6 +19,7 @@ __all__ = [
 ]
 
 import os
+import re
 import shlex
 
 from periplus.base.errors import NotFoundError, RefusedError, UsageError
@@ -27,6 +28,9 @@ from periplus.code.listing.repository import module_repository
 from periplus.dispatch.repository.git_process import Git, failure
 from periplus.dispatch.repository.model import BRANCH_PREFIX, full_ref, oid_of, own_branch
 
+_PLAIN_REF = re.compile(r"refs/heads(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)+")
+_OID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_REF_BYTES_MAX = 100
 _UPDATE_REASON = "periplus dispatch"
 
 
@@ -38,8 +42,33 @@ def branch_at(git: Git, at: Layout) -> str:
 
 def tip(git: Git, at: Layout, ref: str) -> str:
     """Return the commit of ``ref`` (a branch, or a ref in full); empty where there is none."""
+    found = _loose_tip(at, full_ref(ref))
+    if found:
+        return found
     done = git.run(at, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{full_ref(ref)}^{{commit}}")
     return _text(done.out).strip() if done.code == 0 else ""
+
+
+def _loose_tip(at: Layout, ref: str) -> str:
+    """Return the commit of a branch that has a file of its own, if the object has one, too; empty where git has to say.
+
+    It saves a process: a step asks for tips about twenty times.
+    """
+    if not _PLAIN_REF.fullmatch(ref) or ".." in ref:
+        return ""
+    try:
+        fd = os.open(os.path.join(at.common, ref), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        said = os.read(fd, _REF_BYTES_MAX).decode("ascii", "replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
+    oid = said.removesuffix("\n")
+    is_there = _OID.fullmatch(oid) and os.path.isfile(os.path.join(at.common, "objects", oid[:2], oid[2:]))
+    return oid if is_there else ""
 
 
 def branches(git: Git, at: Layout, prefix: str) -> dict[str, str]:

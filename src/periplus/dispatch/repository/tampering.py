@@ -98,12 +98,24 @@ def _settings(git: Git, at: Layout) -> dict[str, str]:
         path = os.path.join(at.common if name == "config" else at.folder, name)
         if not os.path.isfile(path):
             continue
-        said = os.fsdecode(git.out(at, "config", "--file", path, "--includes", "--null", "--list"))
-        for row in said.split("\0"):
+        for row in _listed(git, at, path).split("\0"):
             key, _, value = row.partition("\n")
             if key:
                 found[key] = _digest((found.get(key, "") + value).encode("utf-8", "surrogateescape"))
     return found
+
+
+def _listed(git: Git, at: Layout, path: str) -> str:
+    """Return the settings of a file as git lists them; those of a file that includes no others are read again only where it
+    has changed.
+    """
+    mark = _file_mark(path)
+    if git.listed.get(path, ("", ""))[0] == mark != "":
+        return git.listed[path][1]
+    said = os.fsdecode(git.out(at, "config", "--file", path, "--includes", "--null", "--list"))
+    if "\0include" not in f"\0{said}".lower():
+        git.listed[path] = (mark, said)
+    return said
 
 
 def _files(at: Layout) -> Iterator[tuple[str, str]]:

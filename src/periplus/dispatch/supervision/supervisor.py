@@ -46,10 +46,12 @@ if TYPE_CHECKING:
 
 Outcome: TypeAlias = Literal["done", "stopped", "interrupted"]
 LOOK_S: Final = 1.0
+IDLE_S: Final = 3.0  # between two looks while nothing happens; the end of a job is seen at once
 BUSY_S: Final = 0.05  # after a look at which something happened
 PATIENCE_S: Final = 30.0  # with a machine that refuses
 _ENDED: Final = frozenset({"done", "dropped"})
 _OFFER_S: Final = 2.0
+_CALM_S: Final = 10.0  # without anything new
 
 
 class Supervisor:
@@ -69,6 +71,7 @@ class Supervisor:
         self._reach = Reach(project)
         self._ending: Literal["", "softly", "now"] = ""
         self._offered_s = float("-inf")
+        self._busy_s = time.monotonic()
         self._troubles: dict[str, float] = {}  # since when an assignment cannot go on
         self._blocked: dict[str, str] = {}
 
@@ -101,7 +104,7 @@ class Supervisor:
                 outcome = self._outcome()
                 if outcome is not None:
                     return outcome
-                self.sleep(BUSY_S if is_busy else LOOK_S)
+                self.sleep(is_busy=is_busy)
 
     def look(self) -> bool:
         """Do what can be done now; return True where something was."""
@@ -294,8 +297,11 @@ class Supervisor:
         run = str(assignment.value.get("run", ""))
         return bool(run) and self.workplace.run_folder(run).standing() in ("running", "orphaned", "starting")
 
-    def sleep(self, seconds: float = LOOK_S) -> None:
-        """Sleep until a job ends, or for so long."""
+    def sleep(self, *, is_busy: bool = False) -> None:
+        """Sleep until a job ends or it is time for the next look, which is later the longer nothing has happened."""
+        now_s = time.monotonic()
+        self._busy_s = now_s if is_busy else self._busy_s
+        seconds = BUSY_S if is_busy else LOOK_S if now_s - self._busy_s < _CALM_S else IDLE_S
         poll = select.poll()
         fds: list[int] = []
         for assignment in self.workplace.assignments():

@@ -136,18 +136,15 @@ class Usage:
         for held in at.project.journal.entities("run"):
             if held.value.get("title") == title and held.value.get("trail"):
                 return str(held.value["trail"])
-        with at.project.record(
-            agent=run.agent, title=title, model=at.order.model, pid=0, checkpoints=False
-        ) as recording:
-            recording.step("PROMPT", text=self._prompt(at, run))
-            if any(self.spent):
-                spent = self.spent
-                recording.step("MODEL_CALL", model=at.order.model or run.agent, tokens_in=spent.tokens_in, cached=spent.cached, out=spent.out,
-                               cost=spent.cost_millionths)  # fmt: skip
-            recording.step("SAY", text=plain(self.last_words or "nothing was said"))
-            recording.seal("success" if code == 0 else "partial")
-        sealed = at.project.journal.get("run", recording.id)
-        return str(sealed.value.get("trail", "")) if sealed is not None else ""
+        steps: list[tuple[str, Mapping[str, object]]] = [("PROMPT", {"text": self._prompt(at, run)})]
+        if any(self.spent):
+            spent, model = self.spent, at.order.model or run.agent
+            steps.append(("MODEL_CALL", {"model": model, "tokens_in": spent.tokens_in, "cached": spent.cached, "out": spent.out,
+                                         "cost": spent.cost_millionths}))  # fmt: skip
+        steps.append(("SAY", {"text": plain(self.last_words or "nothing was said")}))
+        recording = at.project.record(agent=run.agent, title=title, model=at.order.model, pid=0, checkpoints=False)
+        recording.add_beside(steps, lambda _: None)
+        return recording.seal("success" if code == 0 else "partial").entity.item_id
 
     @staticmethod
     def _prompt(at: Workplace, run: Attempt) -> str:
