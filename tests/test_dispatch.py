@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
 
 from dispatch_support import Yard, edit, git
+from periplus.dispatch.supervision.old_runs import forget_runs
 from periplus.journal import Writer
 from periplus.memory.coordination.claims import Asked
 from periplus.memory.coordination.dispatches import answer_question, open_questions
@@ -219,3 +221,16 @@ def test_what_others_have_claimed_is_not_taken_in(yard):
         assert [back.why for back in found.returns] == ["claim"]
         assert "n/x is claimed by ada" in yard.prompt("one", 1)
         assert "n/x" not in git(yard.folder, "ls-tree", "-r", "--name-only", dispatch.value["branch"]).splitlines()
+
+
+def test_old_runs_are_forgotten_but_those_at_work(yard):
+    with yard.open() as project:
+        plan = yard.plan(project, one=[edit("n/b", "4")])
+        dispatch = yard.order(project, plan)
+        found = done(yard, project, dispatch)["one"]
+        supervisor = yard.supervisor(project, dispatch)
+        runs = [supervisor.workplace.places.run(run.id) for run in found.runs]
+        for run in runs[:-1]:
+            os.utime(run, (0, 0))
+        assert forget_runs(supervisor.workplace) == len(runs) - 1
+        assert [os.path.exists(run) for run in runs] == [False, False, True]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from periplus.cli.common.face import Face
+from periplus.cli.common.face import Face, visible
 from periplus.cli.common.interrupts import EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
@@ -36,11 +36,16 @@ def carry(
     printer = EventPrinter(face)
     with _sinks(printer, dispatch.item_id, with_spans=with_spans) as told:
         supervisor = Supervisor(project, dispatch.item_id, options, lambda _: told(reader.read()))
+        at = supervisor.workplace
+        for remark in at.repository.remarks():
+            face.stderr.write(f"periplus: {visible(remark)}\n")
+        if at.order.oracle and at.sandbox.layer == "none":
+            face.stderr.write(f"periplus: the check runs without a sandbox: {visible(at.sandbox.about)}\n")
         face.tell_terminal("Ctrl-C finishes what runs, a second one stops it; the work stays")
         with _interruptible(face, supervisor):
             outcome = supervisor.run()
         told(reader.read())
-        for remark in supervisor.workplace.notes:
+        for remark in at.notes:
             told([_note(project, dispatch.item_id, remark)])
     _show_end(face, project, dispatch.item_id, supervisor)
     return _EXIT[outcome]

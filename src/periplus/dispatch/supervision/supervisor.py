@@ -32,6 +32,7 @@ from periplus.dispatch.repository import Repository
 from periplus.dispatch.supervision.choosing import Candidate, agent_for, in_order, may_retry
 from periplus.dispatch.supervision.claim_keeping import CLAIM_TTL_S, keep_claims
 from periplus.dispatch.supervision.lane import Lane
+from periplus.dispatch.supervision.old_runs import forget_runs
 from periplus.dispatch.supervision.ownership import Ownership
 from periplus.dispatch.supervision.reach import Reach
 from periplus.dispatch.supervision.workplace import SupervisorOptions, Workplace, shape
@@ -98,6 +99,7 @@ class Supervisor:
             at.repository.prune(at.places.worktree(""))
             self.lane.queue.begin()
             self.lane.checkout.begin()
+            forget_runs(at)
             self.lane.queue.tidy()
             while True:
                 is_busy = self.look()
