@@ -234,3 +234,18 @@ def test_old_runs_are_forgotten_but_those_at_work(yard):
             os.utime(run, (0, 0))
         assert forget_runs(supervisor.workplace) == len(runs) - 1
         assert [os.path.exists(run) for run in runs] == [False, False, True]
+
+
+def test_worktrees_get_folders_of_the_checkout_that_are_no_work(yard):
+    with yard.open() as project:
+        for name in ("modules", "cache"):
+            (yard.folder / name).mkdir()
+            (yard.folder / name / "x").write_text(name)
+        acts = [{"append": {"cache/x": "!"}}, {"git": ["add", "-A"]}, *edit("n/b", "4")]
+        plan = yard.plan(project, one=[acts])
+        dispatch = yard.order(project, plan, links=("modules",), copies=("cache",), oracle=("test", "-e", "modules/x"))
+        done(yard, project, dispatch)
+        files = git(yard.folder, "ls-tree", "-r", "--name-only", dispatch.value["branch"]).splitlines()
+        assert "n/b" in files
+        assert not [name for name in files if name.startswith(("modules", "cache"))]
+        assert (yard.folder / "cache/x").read_text() == "cache"

@@ -24,7 +24,7 @@ _ROLE: Final = "implementer"
 _PLAN: Final = "pln_"
 _ANY: Final = "open"
 _OF_ORDER: Final = (
-    "work", "agents", "reviewers", "lanes", "oracle", "no_oracle", "setup", "target", "update_checkout", "role", "model", "links",
+    "work", "agents", "reviewers", "lanes", "oracle", "no_oracle", "setup", "target", "update_checkout", "role", "model", "links", "copies",
     *(name for name, *_ in LIMITS),
 )  # fmt: skip
 
@@ -54,6 +54,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--model", metavar="NAME", help="the model that the agents use, by their own name for it")
     add("--link", action="append", dest="links", default=[], metavar="DIR",
         help="a folder of the checkout that worktrees get as a link, such as node_modules (repeatable)")  # fmt: skip
+    add("--copy", action="append", dest="copies", default=[], metavar="DIR",
+        help="a folder of the checkout that worktrees get as a copy of their own (repeatable)")  # fmt: skip
     add_limits(parser)
     add("--detach", action="store_true", help="run in the background, and print how to watch it")
     add("--resume", nargs="?", const=_ANY, metavar="ID", help="go on with a dispatch (default: the one that is open)")
@@ -99,7 +101,7 @@ def _check(arguments: argparse.Namespace) -> None:
         return
     given = [name for name in _OF_ORDER if getattr(arguments, name) not in (None, False, [])]
     if given:
-        names = {"work": "PLAN", "agents": "--agent", "reviewers": "--reviewer", "links": "--link"}
+        names = {"work": "PLAN", "agents": "--agent", "reviewers": "--reviewer", "links": "--link", "copies": "--copy"}
         option = names.get(given[0], f"--{given[0].replace('_', '-')}")
         raise UsageError(f"--resume cannot be combined with {option}", safe="Nothing was started.",
                          mend="A dispatch goes on with what it was started with.")  # fmt: skip
@@ -129,7 +131,7 @@ def _order(arguments: argparse.Namespace, around: Surroundings) -> Order:
         tuple(dict.fromkeys(arguments.agents)), work if is_plan else "", "" if is_plan else work,
         tuple(dict.fromkeys(arguments.reviewers)), arguments.lanes or _LANES,
         oracle_of(around.settings, arguments.oracle, is_without=is_without), words_of(setup, "--setup"),
-        tuple(one.rstrip("/") for one in arguments.links), arguments.target or "", arguments.role or _ROLE, arguments.model or "", limits_of(arguments),
+        tuple(one.rstrip("/") for one in arguments.links), tuple(one.rstrip("/") for one in arguments.copies), arguments.target or "", arguments.role or _ROLE, arguments.model or "", limits_of(arguments),
         arguments.update_checkout,
     )  # fmt: skip
 
@@ -150,7 +152,7 @@ def _again(held: Entity) -> Order:
 
     one = dispatch_of(held.value)
     return Order(
-        one.agents, one.plan, "", one.reviewers, one.lanes, one.oracle, one.setup, one.links, one.target, one.role, one.model, {},
+        one.agents, one.plan, "", one.reviewers, one.lanes, one.oracle, one.setup, one.links, one.copies, one.target, one.role, one.model, {},
         one.updates_checkout,
     )  # fmt: skip
 

@@ -59,6 +59,7 @@ FIELDS: Final[dict[str, str]] = {
     "commands": "the commands that worked, in order",
     "confidence": "how certain it is, 0 to 100",
     "confirmed": "when it was last confirmed and, after a space, by whom",
+    "copies": "folders of the checkout that worktrees get as copies",
     "cost": "what it cost, in millionths of a dollar",
     "counts": "its number of steps, by opcode",
     "created": "when it was first written",

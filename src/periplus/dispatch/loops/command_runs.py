@@ -17,7 +17,7 @@ from periplus.base.errors import PeriplusError
 from periplus.base.ids import derived_id
 from periplus.base.named_tuple import NamedTuple
 from periplus.base.text.secrets import mask_secrets
-from periplus.dispatch.supervision.preparation import link_folders
+from periplus.dispatch.supervision.preparation import bring_folders
 from periplus.memory.entities.schemas import Check
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class CommandRuns:
     def _renew_worktree(self, tip: str) -> None:
         self._at.repository.remove_worktree(self._path, keep_branch=True, force=True)
         self._at.repository.add_worktree(self._path, "", tip)
-        link_folders(self._at, self._path)
+        bring_folders(self._at, self._path)
 
     def _wait(self, folder: RunFolder) -> bool:
         """Wait until a run has ended; return False where a person wants to stop: the run goes on to its limit and is found later."""

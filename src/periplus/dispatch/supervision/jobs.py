@@ -18,7 +18,7 @@ from periplus.dispatch.adapters import Adapter, Sought, Start
 from periplus.dispatch.adapters.environment import COMMON, program_folders
 from periplus.dispatch.places import RESULT_FILE
 from periplus.dispatch.processes import Launch
-from periplus.dispatch.supervision.preparation import link_folders, placed_paths, prepare
+from periplus.dispatch.supervision.preparation import bring_folders, placed_paths, prepare
 from periplus.dispatch.supervision.prompts import prompt_of
 from periplus.dispatch.supervision.workplace import Workplace, shape
 from periplus.journal import Entity
@@ -87,7 +87,7 @@ class Jobs:
             self._at.repository.add_worktree(path, "", value.tip)
         elif run.purpose == "queue":
             self._at.repository.add_worktree(path, "", value.merged)
-            link_folders(self._at, path)
+            bring_folders(self._at, path)
         else:
             self._at.repository.add_worktree(path, value.branch, value.base)
 

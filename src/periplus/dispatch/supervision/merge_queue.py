@@ -22,7 +22,7 @@ from periplus.base.clock import parse_ms
 from periplus.base.errors import PeriplusError
 from periplus.base.files import read_plain, write_atomic
 from periplus.dispatch.repository import BRANCH_PREFIX, Conflict, Marks
-from periplus.dispatch.supervision.preparation import link_folders
+from periplus.dispatch.supervision.preparation import bring_folders
 from periplus.dispatch.supervision.texts import commit_message, plain
 from periplus.dispatch.supervision.workplace import Fields, Workplace, shape
 from periplus.memory.coordination.assignments import is_at_work
@@ -88,7 +88,7 @@ class MergeQueue:
         path = self._at.places.queue(self._at.dispatch_id)
         self._at.repository.remove_worktree(path, keep_branch=True, force=True)
         self._at.repository.add_worktree(path, "", made.commit)
-        link_folders(self._at, path)
+        bring_folders(self._at, path)
         return self._at.begin_run(assignment, "queue", QUEUE, {"merged": made.commit})
 
     def _follow(self, assignment: Entity, value: Assignment) -> Entity | None:

@@ -40,6 +40,7 @@ class Order(NamedTuple):
     oracle: tuple[str, ...] = ()
     setup: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
     target: str = ""
     role: str = "implementer"
     model: str = ""
@@ -72,7 +73,7 @@ def prepare_dispatch(project: Project, order: Order, options: SupervisorOptions)
             safe="Nothing was started.",
             mend=f"Known are: {', '.join(sorted(options.roles))}.",
         )
-    for name in order.links:
+    for name in (*order.links, *order.copies):
         if os.path.isabs(name) or ".." in name.split("/") or not os.path.lexists(os.path.join(project.folder, name)):
             raise UsageError(f"{name!r} is not a folder of the checkout", safe="Nothing was started.")
     plan = _plan(project, order)
@@ -82,7 +83,7 @@ def prepare_dispatch(project: Project, order: Order, options: SupervisorOptions)
     role = options.roles.get(order.role)
     new = NewDispatch(
         str(plan.value.get("text", "")), plan.item_id, order.agents, target, branch, base, order.reviewers, order.lanes, order.oracle,
-        order.setup, order.links, order.role, order.model, order.limits, order.updates_checkout,
+        order.setup, order.links, order.copies, order.role, order.model, order.limits, order.updates_checkout,
         order.answer or (role.answer if role is not None else "result"), order.artifact, order.read_only or changes_nothing(role), order.loop,
         order.materials,
     )  # fmt: skip

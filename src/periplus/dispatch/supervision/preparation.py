@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["placed_paths", "prepare"]
+__all__ = ["bring_folders", "placed_paths", "prepare"]
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.errors import PeriplusError, environment_failure
 from periplus.dispatch.places import RESULT_FILE
@@ -18,34 +18,52 @@ if TYPE_CHECKING:
     from periplus.memory.entities.schemas import Assignment
 
 
+_PART: Final = ".periplus-part"
+
+
 def prepare(at: Workplace, value: Assignment, adapter: Adapter) -> list[str]:
     """Make the worktree of an assignment ready for its agent, and return what a person should know. Idempotent."""
     path = at.worktree(value)
     at.repository.add_worktree(path, value.branch, value.base)
-    link_folders(at, path)
+    bring_folders(at, path)
     remarks = _connect(at, path, adapter)
     at.repository.hide(path, placed_paths(at, path, adapter))
     return remarks
 
 
-def link_folders(at: Workplace, path: str) -> None:
-    """Link folders of the checkout into a worktree, where it has nothing of that name."""
-    for name in at.linked():
-        place = os.path.join(path, name)
-        if os.path.lexists(place):
-            continue
-        try:
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            os.symlink(os.path.join(at.project.folder, name), place)
-        except OSError as error:
-            raise environment_failure(error, "make a link in", path) from error
+def bring_folders(at: Workplace, path: str) -> None:
+    """Bring folders of the checkout into a worktree, as links or as copies, where it has nothing of that name."""
+    for names, bring in ((at.linked(), os.symlink), (at.copied(), _copy)):
+        for name in names:
+            place = os.path.join(path, name)
+            if os.path.lexists(place):
+                continue
+            try:
+                os.makedirs(os.path.dirname(place), exist_ok=True)
+                bring(os.path.join(at.project.folder, name), place)
+            except OSError as error:
+                raise environment_failure(error, f"bring {name} into", path) from error
+
+
+def _copy(source: str, place: str) -> None:
+    """Copy a file or a folder; a copy that was interrupted is begun anew."""
+    import shutil
+
+    part = f"{place}{_PART}"
+    if os.path.isdir(part):
+        shutil.rmtree(part)
+    if os.path.isdir(source):
+        shutil.copytree(source, part, symlinks=True)
+    else:
+        shutil.copy2(source, part)
+    os.rename(part, place)
 
 
 def placed_paths(at: Workplace, path: str, adapter: Adapter | None) -> list[str]:
     """Return the paths of a worktree that are ours, and no work of an agent: those that are there."""
     import glob
 
-    names = [RESULT_FILE, *at.linked()]
+    names = [RESULT_FILE, *at.linked(), *at.copied()]
     if adapter is not None and adapter.connects:
         names += [os.path.relpath(one, path) for one in _connected_files(at, path, adapter)]
     for pattern in adapter.leaves if adapter is not None else ():

@@ -145,7 +145,14 @@ class Workplace:
 
     def linked(self) -> list[str]:
         """Return the folders of the checkout that worktrees get as links: those that are there."""
-        return [name for name in self.order.links if os.path.lexists(os.path.join(self.project.folder, name))]
+        return self._there(self.order.links)
+
+    def copied(self) -> list[str]:
+        """Return the folders of the checkout that worktrees get as copies: those that are there."""
+        return self._there(self.order.copies)
+
+    def _there(self, names: Sequence[str]) -> list[str]:
+        return [name for name in names if os.path.lexists(os.path.join(self.project.folder, name))]
 
     @cached_property
     def email(self) -> str:

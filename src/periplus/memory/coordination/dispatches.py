@@ -50,6 +50,7 @@ class NewDispatch(NamedTuple):
     oracle: tuple[str, ...] = ()
     setup: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
     role: str = "implementer"
     model: str = ""
     limits: Mapping[str, int] = {}
@@ -80,6 +81,7 @@ def start_dispatch(journal: Journal, writer: Writer, new: NewDispatch, *, item_i
     fields: dict[str, JSONValue] = {
         "plan": new.plan, "agents": list(new.agents), "reviewers": list(new.reviewers), "lanes": new.lanes, "target": new.target,
         "branch": new.branch, "base": new.base, "oracle": list(new.oracle), "setup": list(new.setup), "links": list(new.links),
+        "copies": list(new.copies),
         "model": new.model, "limits": dict(new.limits), "updates_checkout": new.updates_checkout,
         "artifact": new.artifact, "read_only": new.read_only, "loop": new.loop,
         "materials": [{"step": step, "object": digest} for step, digest in new.materials],

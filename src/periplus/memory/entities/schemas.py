@@ -381,7 +381,7 @@ class Material(msgspec.Struct, frozen=True):
 class Dispatch(Common, frozen=True, omit_defaults=True, kw_only=True):
     """An order: a plan, agents, limits and a target branch. ``target`` is the branch that the work is for, ``branch`` the
     one that it is integrated on, ``base`` the target's commit at the start. ``oracle`` and ``setup`` are commands, as words;
-    ``links`` are folders of the checkout that worktrees get as links. ``process`` is the supervisor's. ``answer`` is the
+    ``links`` and ``copies`` are folders of the checkout that worktrees get as links or as copies. ``process`` is the supervisor's. ``answer`` is the
     sort of result that agents hand in, ``artifact`` says what its field of that name has to hold; with ``read_only`` they
     change nothing and no oracle is run. Of a ``loop`` the dispatch does one phase, with ``materials`` of earlier ones.
     """
@@ -397,6 +397,7 @@ class Dispatch(Common, frozen=True, omit_defaults=True, kw_only=True):
     oracle: tuple[str, ...] = ()
     setup: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
     role: str = "implementer"
     answer: Literal["result", "review", "proposals"] = "result"
     artifact: str = ""
