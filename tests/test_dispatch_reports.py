@@ -58,7 +58,7 @@ def test_a_board_has_what_was_spent_and_what_happened_last(order, clock):
     board = board_of(order.journal, order.dispatch)
     first = board.rows[0]
     assert (first.state, first.act, first.is_going) == ("submitted", "argon2id", False)
-    assert (first.tokens, first.cost, first.wall_ms) == (1_050, 12_345, 95_000)
+    assert (first.tokens, first.cost, first.wall_ms) == (1_850, 12_345, 95_000)
     sums = board.heading.sums
     assert sums == (board.heading.sums.states, 1_000, 800, 50, 12_345, 95_000)
     assert sums.states == {"submitted": 1, "running": 1, "waits": 1, "ready": 1}

@@ -26,6 +26,7 @@ LEFT: Final = "left"
 _READY: Final = "ready"
 _WAITS: Final = "waits"
 _TAKEN: Final = "taken"
+_NO_ROUND: Final = frozenset({"answer", "attempt"})  # returns that are no fault of the work
 _ACT_MAX: Final = 300
 _PURPOSES: Final = {
     "work": "works", "review": "is reviewed", "oracle": "is tested", "setup": "is prepared", "queue": "is merged",
@@ -203,7 +204,7 @@ def _row(journal: Journal, step: Entity | None, held: Entity, now_ms: int, *, is
     by_agent = [run for run in one.runs if run.purpose in ("work", "review")]
     return Row(
         place, one.step, text, LEFT if is_left else one.state, held.item_id, one.agent, one.kind,
-        _act(one, last if is_going else None, is_left=is_left), one.updated or held.ts, (), one.attempt, len(one.returns),
+        _act(one, last if is_going else None, is_left=is_left), one.updated or held.ts, (), one.attempt, sum(back.why not in _NO_ROUND for back in one.returns),
         total_tokens(one), one.cost, one.wall_ms + (max(0, now_ms - begun_ms) if begun_ms is not None else 0),
         by_agent[-1].id if by_agent else one.run, by_agent[-1].trail if by_agent else "", one.merged,
         begun_ms is not None,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from periplus.base.errors import NotFoundError, RefusedError, UsageError
 from periplus.base.ids import new_id
 from periplus.base.named_tuple import NamedTuple
+from periplus.dispatch.adapters import Start
 from periplus.dispatch.handover.result_file import AnswerKind
 from periplus.dispatch.places import Places
 from periplus.dispatch.repository import Repository
@@ -60,6 +61,7 @@ def prepare_dispatch(project: Project, order: Order, options: SupervisorOptions)
         if name not in options.adapters:
             raise UsageError(f"there is no agent {name!r}", safe="Nothing was started.",
                              mend=f"Known are: {', '.join(sorted(options.adapters))}. See periplus dispatch agents.")  # fmt: skip
+        options.adapters[name].program(Start("", "", "", "", "", options.environment, command=options.command))
     target = order.target or repository.branch()
     base = repository.tip(target) if target else ""
     if not base:

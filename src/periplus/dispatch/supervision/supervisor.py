@@ -282,9 +282,10 @@ class Supervisor:
         )
 
     def _reason(self, left: list[Entity]) -> str:
+        many = "1 step is" if len(left) == 1 else f"{len(left)} steps are"
         if self.lane.is_spent():
-            return f"the limit of tokens or money was reached; {len(left)} steps are left"
-        return f"{len(left)} steps are left: {', '.join(step.item_id for step in left[:5])}"
+            return f"the limit of tokens or money was reached; {many} left"
+        return f"{many} left: {', '.join(step.item_id for step in left[:5])}"
 
     def _end(self, state: str, reason: str) -> None:
         at = self.workplace
