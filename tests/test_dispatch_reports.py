@@ -8,6 +8,7 @@ import pytest
 from dispatch_records import GONE, Order
 from periplus.dispatch.reports.board import board_of, headings
 from periplus.dispatch.reports.events import EventReader
+from periplus.dispatch.reports.standing import Standing, by_standing
 from periplus.dispatch.reports.stored import assignment_of
 from periplus.memory.coordination.dispatches import NewQuestion, answer_question, change_dispatch
 
@@ -207,3 +208,12 @@ def test_events_are_followed_as_they_come(order, bob):
     found = [event for events in reader.follow(wait) for event in events]
     assert [short(event) for event in found][-1] == ("run", "work", "started", 1)
     assert msgspec.json.decode(msgspec.json.encode(found[0]))["schema"] == "periplus.dispatch.event/1"
+
+
+def test_agents_begin_by_what_they_have_shown():
+    found = [
+        Standing("anna", "implementer", steps=4, at_first=1), Standing("bert", "implementer", steps=4, at_first=4),
+        Standing("cleo", "implementer", steps=4, at_first=4, undone=3), Standing("dora", "tester", steps=9, at_first=9),
+    ]  # fmt: skip
+    assert by_standing(found, ["anna", "dora", "cleo", "bert"], "implementer") == ["bert", "dora", "anna", "cleo"]
+    assert by_standing([], ["b", "a"], "implementer") == ["b", "a"]

@@ -24,7 +24,7 @@ _ROLE: Final = "implementer"
 _PLAN: Final = "pln_"
 _ANY: Final = "open"
 _OF_ORDER: Final = (
-    "work", "agents", "reviewers", "lanes", "oracle", "no_oracle", "setup", "target", "update_checkout", "role", "model", "links", "copies",
+    "work", "agents", "reviewers", "lanes", "oracle", "no_oracle", "setup", "by_standing", "target", "update_checkout", "role", "model", "links", "copies",
     *(name for name, *_ in LIMITS),
 )  # fmt: skip
 
@@ -46,6 +46,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--setup",
         metavar="COMMAND",
         help="a command that prepares a new worktree, such as one that installs dependencies",
+    )
+    add(
+        "--by-standing",
+        action="store_true",
+        help="let agents begin in the order of their standing, see `periplus dispatch standing`",
     )
     add("--target", metavar="BRANCH", help="the branch that the work is for (default: the one that is checked out)")
     add("--update-checkout", action="store_true",
@@ -80,6 +85,12 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
                 return _show_trial(face, project, around, _again(held))
         else:
             order = _order(arguments, around)
+            if arguments.by_standing:
+                from periplus.dispatch.reports.standing import by_standing, standings
+
+                agents = by_standing(standings(project.journal, project.folder), order.agents, order.role)
+                order = order._replace(agents=tuple(agents))
+                face.stderr.write(f"periplus: by standing: {', '.join(agents)}\n")
             if arguments.dry_run:
                 return _show_trial(face, project, around, order)
             from periplus.dispatch.supervision import prepare_dispatch

@@ -6,11 +6,11 @@ or another assignment that was integrated for the same step, within 14 days.
 
 from __future__ import annotations
 
-__all__ = ["REVIEWER", "UNDONE_WITHIN_MS", "Standing", "standings"]
+__all__ = ["REVIEWER", "UNDONE_WITHIN_MS", "Standing", "by_standing", "standings"]
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from periplus.base.clock import parse_ms
@@ -70,6 +70,21 @@ def standings(journal: Journal, repository: str) -> list[Standing]:
     for at, one in enumerate(held):
         _count(one, add, is_undone=at in redone or not reverted.isdisjoint({one.merged, one.tip}))
     return [found[key] for key in sorted(found)]
+
+
+def by_standing(found: Sequence[Standing], agents: Sequence[str], kind: str) -> list[str]:
+    """Return agents in the order of their standing with steps of a kind, the best first; equals keep their order.
+
+    The share of steps that passed at the first submission counts, less those that were undone. Few steps prove little: each
+    agent is given one success and one failure more than it had (Laplace's rule of succession).
+    """
+    held = {one.agent: one for one in found if one.kind == kind}
+
+    def share(agent: str) -> float:
+        one = held.get(agent, Standing(agent, kind))
+        return (max(0, one.at_first - one.undone) + 1) / (one.steps + 2)
+
+    return sorted(agents, key=lambda agent: -share(agent))
 
 
 # -- inside ------------------------------------------------------------------------------------------------------------
