@@ -96,6 +96,7 @@ def test_a_bug_is_mended_checked_and_told(shell):
     trail = done.out.rsplit(" ", 1)[1].strip()
     listing = shell("trail", "show", trail).out
     assert "calc.py" in listing
+    assert "tokens_in=1000 cached=3000 out=50" in listing
     assert "commands are confined by" in listing
     assert done.out.startswith("(mode default; commands: ")
     assert "sound" in shell("trail", "verify", trail).out

@@ -94,7 +94,7 @@ class EpisodeSteps:
         self._calls = {call.id: call for call in message.tool_calls}
         usage = message.usage
         called: dict[str, object] = {
-            "model": message.model or self._model or "unknown", "tokens_in": usage.prompt_tokens, "cached": usage.cached,
+            "model": message.model or self._model or "unknown", "tokens_in": max(0, usage.prompt_tokens - usage.cached), "cached": usage.cached,
             "out": usage.completion_tokens, "cost": usage.cost, "duration_ms": episode.latency_ms,
         }  # fmt: skip
         said: list[TrailStep] = [("SAY", {"text": message.content})] if message.content.strip() else []
