@@ -286,6 +286,51 @@ def test_half_a_sandbox_starts_nothing(tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize("layer", LAYERS)
+def test_git_is_read_in_a_linked_worktree_and_not_written(tmp_path, layer):
+    """Its git folder lies below the home folder, which is hidden."""
+    home = tmp_path / "home"
+    shop = home / "shop"
+    shop.mkdir(parents=True)
+
+    def git(*words):
+        environment = {"PATH": PATH, "HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1"}
+        who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+        subprocess.run(["git", *who, *words], cwd=shop, env=environment, check=True, capture_output=True)
+
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "Begin")
+    git("worktree", "add", "-q", str(tmp_path / "work"))
+    commands = "git log --format=%s; git commit --allow-empty -m No; echo x > $(git rev-parse --git-common-dir)/config"
+    said = shell_says(tmp_path, layer, home, commands)
+    assert said.startswith("Begin\n")
+    assert "No\n" not in said
+    assert "[core]" in (shop / ".git/config").read_text()
+    assert (
+        subprocess.run(["git", "log", "--all", "--format=%s"], cwd=shop, check=True, capture_output=True).stdout
+        == b"Begin\n"
+    )
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_git_file_opens_no_folder_that_git_did_not_make_for_it(tmp_path, layer):
+    kept = tmp_path / "home/shop/worktrees/kept"
+    kept.mkdir(parents=True)
+    (kept / "secret").write_text("HOMESECRET")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/.git").write_text(f"gitdir: {kept}\n")
+    assert "HOMESECRET" not in shell_says(tmp_path, layer, tmp_path / "home", f"cat {kept}/secret")
+    (kept / "gitdir").write_text(f"{tmp_path}/elsewhere/.git\n")
+    assert "HOMESECRET" not in shell_says(tmp_path, layer, tmp_path / "home", f"cat {kept}/secret")
+
+
+def shell_says(place, layer, home, commands):
+    with shell_host(place, sandbox=FOUND[layer], home=str(home)) as host:
+        process = host.shell.start(["/bin/bash", "-c", f"exec 2>&1; {commands}"], ".", "git")
+        assert process.wait(60)
+        return process.output.text()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux only")
 def test_the_layer_in_use_is_told(tmp_path):
     for layer, sandbox in FOUND.items():

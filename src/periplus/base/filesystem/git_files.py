@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["first_line", "git_settings", "is_on", "pointed", "sparse_state"]
+__all__ = ["first_line", "git_settings", "is_on", "pointed", "shared_git_folder", "sparse_state"]
 
 import os
 import re
@@ -30,6 +30,20 @@ def pointed(dot_git: str) -> str:
     if not line.startswith("gitdir: "):
         return ""
     return os.path.normpath(os.path.join(os.path.dirname(dot_git), line.removeprefix("gitdir: ")))
+
+
+def shared_git_folder(worktree: str) -> str:
+    """Return the git folder that the linked worktree ``worktree`` shares with its repository; empty for other folders.
+
+    The repository must name the worktree as well: a ``.git`` file alone could name any folder.
+    """
+    dot_git = os.path.join(worktree, ".git")
+    own = pointed(dot_git)
+    back = first_line(os.path.join(own, "gitdir")) if own else ""
+    if not back or os.path.realpath(os.path.join(own, back)) != os.path.realpath(dot_git):
+        return ""
+    folders, common = os.path.dirname(own), os.path.dirname(os.path.dirname(own))
+    return os.path.realpath(common) if os.path.basename(folders) == "worktrees" else ""
 
 
 def git_settings(common: str, own: str = "") -> dict[str, str]:

@@ -23,6 +23,7 @@ from periplus.agent.tools.shell.processes import Process, Processes
 from periplus.agent.tools.text_pages.command_output import shorten
 from periplus.agent.tools.tool_table import Arguments, ArgumentsError, Parameter, Tool
 from periplus.base.errors import RefusedError
+from periplus.base.filesystem.git_files import shared_git_folder
 from periplus.shell.judgement import judge
 
 ConsentKind: TypeAlias = Literal["unsandboxed", "network"]
@@ -97,6 +98,10 @@ class Shell:
         self.work, self.processes, self.sandbox = work, processes, sandbox
         self._consent, self._writable, self._allow_network = consent, tuple(writable), allow_network
         self._hidden_home, self._hidden = home, tuple(hidden)
+        shared = shared_git_folder(
+            work.root
+        )  # may be below a hidden folder; without it git reads nothing in a linked worktree
+        self._kept = (shared,) if shared else ()
         self.temporary, self.home = (os.path.join(work.state, name) for name in ("tmp", "home"))
         for folder in (self.temporary, self.home):
             work.files.make_folder(folder, 0o700)
@@ -123,7 +128,7 @@ class Shell:
             self._ask("network", about, "")
         masked = self.work.unread.masked(self.work.folder) if sandbox.layer != "none" else ()
         confinement = Confinement.of(
-            self.work.root, self.temporary, self._hidden_home, writable=(self.home, *self._writable), kept=kept,
+            self.work.root, self.temporary, self._hidden_home, writable=(self.home, *self._writable), kept=(*kept, *self._kept),
             hidden=(*self._hidden, *masked), allow_network=network or self._allow_network,
         )  # fmt: skip
         folder = self.work.folder.real_path(cwd)
