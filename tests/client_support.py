@@ -6,7 +6,7 @@ reach through a proxy that is not there.
 
 from __future__ import annotations
 
-__all__ = ["CLIENTS", "FILES", "ClaudeCode", "Client", "Codex", "Run", "Shop", "say"]
+__all__ = ["CLIENTS", "FILES", "ClaudeCode", "Client", "Codex", "Run", "Shop", "say", "untrusting"]
 
 import contextlib
 import functools
@@ -423,3 +423,24 @@ class Opencode(Client):
 
 
 CLIENTS = (ClaudeCode(), Codex(), Gemini(), Opencode())
+
+
+def untrusting(client, shop, url):
+    """Write settings of the person that only say how to reach the model, and trust no folder; gives the environment."""
+    prepared = client.prepare(shop, url)
+    if client.name == "claude-code":
+        (shop.home / ".claude/settings.json").unlink()
+    elif client.name == "gemini":
+        path = shop.home / ".gemini/settings.json"
+        settings = json.loads(path.read_text())
+        del settings["security"]["folderTrust"]
+        path.write_text(json.dumps(settings))
+    elif client.name == "codex":
+        path = shop.home / ".codex/config.toml"
+        path.write_text(path.read_text().partition("[projects.")[0])
+    elif client.name == "opencode":
+        path = shop.home / ".config/opencode/opencode.json"
+        settings = json.loads(path.read_text())
+        del settings["permission"]
+        path.write_text(json.dumps(settings))
+    return prepared

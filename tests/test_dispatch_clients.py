@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from cli_support import PERIPLUS
-from client_support import CLIENTS, FILES, PATIENCE_S, Codex, Shop, calls, say
+from client_support import CLIENTS, FILES, PATIENCE_S, Codex, Shop, calls, say, untrusting
 from fake_provider import Failure, FakeProvider, Hanging
 from periplus.agent.contracts import Usage
 from periplus.dispatch.adapters import Sought, Spent, Start, adapter_named, check
@@ -31,10 +31,6 @@ DECISION = "Passwords are hashed with argon2id"
 SHOWN = 'echo "seen $PERIPLUS_RUN,$PERIPLUS_AGENT,$GIT_AUTHOR_NAME,$SECRET_OF_SUPERVISOR."; git check-ignore -q placed.txt; echo "ignored $?."'
 USAGE = Usage(prompt_tokens=1000, completion_tokens=10, cached=300, reasoning=4)
 NOTHING = Spent()
-RIG = (
-    "npm_config_offline",
-    "OPENCODE_DISABLE_MODELS_FETCH",
-)  # without a network opencode would wait for it for a minute
 PRICED = {"claude-code"}  # by the model's name alone; others have prices only from a provider's list
 _CLIENTS = [Codex(is_reviewed=False) if client.name == "codex" else client for client in CLIENTS]
 each = pytest.mark.parametrize("client", _CLIENTS, ids=lambda client: client.name)
@@ -76,7 +72,7 @@ class Tree:
 
     def person(self, url):
         """The environment of the person, who signed in and has settings."""
-        prepared = _settings(self.client, self.shop, url)
+        prepared = untrusting(self.client, self.shop, url)
         own = self.shop.environment(SECRET_OF_SUPERVISOR="leaked", ANTHROPIC_AUTH_TOKEN="", **prepared)
         return own | {"PATH": os.pathsep.join((os.fspath(self.programs), own["PATH"]))}
 
@@ -113,11 +109,10 @@ class Tree:
                 model="gemini-2.5-pro" if self.client.name == "gemini" else "",
             )  # fmt: skip
         command = self.adapter.start(start)
-        rig = {name: value for name, value in start.environment.items() if name in RIG}
         path = self.folder.parent / "prompt"
         path.write_text(prompt)
         with path.open() as stdin, subprocess.Popen(
-            command.argv, cwd=self.folder, env=command.environment | rig, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            command.argv, cwd=self.folder, env=command.environment, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             start_new_session=True,
         ) as process:  # fmt: skip
             try:
@@ -129,27 +124,6 @@ class Tree:
 
 def replace_usage(answer):
     return msgspec.structs.replace(answer, usage=USAGE)
-
-
-def _settings(client, shop, url):
-    """The settings of the person's home: how to reach the model. Nothing there trusts a folder."""
-    prepared = client.prepare(shop, url)
-    if client.name == "claude-code":
-        (shop.home / ".claude/settings.json").unlink()
-    elif client.name == "gemini":
-        path = shop.home / ".gemini/settings.json"
-        settings = json.loads(path.read_text())
-        del settings["security"]["folderTrust"]
-        path.write_text(json.dumps(settings))
-    elif client.name == "codex":
-        path = shop.home / ".codex/config.toml"
-        path.write_text(path.read_text().partition("[projects.")[0])
-    elif client.name == "opencode":
-        path = shop.home / ".config/opencode/opencode.json"
-        settings = json.loads(path.read_text())
-        del settings["permission"]
-        path.write_text(json.dumps(settings))
-    return prepared
 
 
 @each

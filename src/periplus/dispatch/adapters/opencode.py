@@ -72,7 +72,8 @@ def _signed_in(environment: Mapping[str, str]) -> SignedIn:
 
 OPENCODE: Final = Adapter(
     "opencode", "opencode", ("opencode",), "1.18", "opencode",
-    (*_KEYS, "OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR"),
+    # With the last two it does not wait for a network that is not there.
+    (*_KEYS, "OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", "OPENCODE_DISABLE_MODELS_FETCH", "npm_config_offline"),
     _words, _Reading, _transcripts, _signed_in,
     "Type: opencode auth login",
     constants={"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_LSP_DOWNLOAD": "1"},
