@@ -73,7 +73,7 @@ def _signed_in(environment: Mapping[str, str]) -> SignedIn:
 PERIPLUS: Final = Adapter(
     "periplus", "Periplus", (), "", "", (*_KEYS, "PERIPLUS_MODEL", "PERIPLUS_MAX_STEPS", "PERIPLUS_CONTEXT_TOKENS"),
     _words, _Reading, _transcripts, _signed_in,
-    "Type: periplus setup",
+    "Type: periplus setup", records=True,
     codes={
         4: Explanation("", "it did not get a lock in time"),
         5: Explanation("", "it was refused something"),

@@ -66,7 +66,8 @@ class Jobs:
         )
         if last is not None and adapter.can_resume:
             sought = Sought(last.session, self.folder_of(value, last), self._at.options.environment)
-            if last.trail or adapter.transcripts(sought):
+            # One that was killed at its beginning has kept nothing to go on with.
+            if adapter.transcripts(sought) or (last.trail and not adapter.connects):
                 return last.session
         return str(uuid.uuid4())
 

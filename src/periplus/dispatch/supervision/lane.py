@@ -340,7 +340,7 @@ class Lane:
         )
         spent = trail.spent if trail is not None else usage.spent
         return self._at.end_run(
-            assignment, ending=ending, session=usage.session or run.session, trail=trail.id if trail is not None else "",
+            assignment, ending=ending, session=usage.session_of(run), trail=trail.id if trail is not None else "",
             tokens_in=spent.tokens_in, cached=spent.cached, out=spent.out, cost=spent.cost_millionths,
             wall_ms=ended.wall_ms if ended is not None else 0,
         )  # fmt: skip

@@ -40,6 +40,7 @@ class Usage:
 
     def __init__(self, adapter: Adapter | None, before: Sequence[Attempt]) -> None:
         self._adapter = adapter
+        self._goes_on = bool(before)
         self.before = Spent()
         for run in before:
             self.before += Spent(run.tokens_in, run.cached, run.out, run.cost)
@@ -61,6 +62,11 @@ class Usage:
     def session(self) -> str:
         """The agent's own id of its session, as far as its output tells."""
         return self.reading.session
+
+    def session_of(self, run: Attempt) -> str:
+        """Return the session of the run; empty where the agent chooses its id and did not get to tell it."""
+        is_ours = self._adapter is None or self._adapter.chooses
+        return self.session or (run.session if is_ours or self._goes_on else "")
 
     @property
     def last_words(self) -> str:
@@ -105,8 +111,7 @@ class Usage:
             for path in self._adapter.transcripts(sought):
                 size = os.stat(path).st_size
                 if size != self._imported.get(path):
-                    found = at.project.import_transcripts(path)
-                    self.live_trail = found[-1].entity.item_id if found else self.live_trail
+                    self.live_trail = self._import(at, path, sought.session) or self.live_trail
                     self._imported[path] = size
         except (PeriplusError, OSError):
             return False  # half a record is no damage: the end of the run imports all of it
@@ -114,21 +119,45 @@ class Usage:
         return self.live_trail != had
 
     def trail(self, at: Workplace, value: Assignment, run: Attempt, worktree: str, code: int | None) -> RunTrail | None:
-        """Keep the trail of a run that has ended: imported from the agent's own record, or made of what is known of the run."""
+        """Keep the trail of a run that has ended: that of the agent itself, or one made of what is known of the run."""
         if self._adapter is None:
             return None
         sought = Sought(self.session or run.session, worktree, at.options.environment)
         try:
-            found = [one for path in self._adapter.transcripts(sought) for one in at.project.import_transcripts(path)]
-            trail_id = found[-1].entity.item_id if found else self._recorded(at, value, run, code)
+            found = [self._import(at, path, sought.session) for path in self._adapter.transcripts(sought)]
+            of_session = next((one for one in reversed(found) if one), "")
+            trail_id = (
+                of_session or self._stored(at, value, run, sought.session) or self._recorded(at, value, run, code)
+            )
             costs = trail_costs(at.project, trail_id)
         except PeriplusError as error:
             at.remark(f"the trail of {run.id} was not kept: {error}")
             return None
-        spent = Spent(*costs) - self.before if found else Spent(*costs)
+        spent = Spent(*costs) - self.before if of_session else Spent(*costs)
         return RunTrail(
             trail_id, spent if spent.cost_millionths else spent._replace(cost_millionths=self.spent.cost_millionths)
         )
+
+    def _import(self, at: Workplace, path: str, session: str) -> str:
+        """Import the agent's own record and return the trail of the session; empty where it is not there. A record may hold sessions
+        of the whole machine, of which those of other projects are left out.
+        """
+        found = at.project.import_transcripts(path, only_here=True)
+        if self._adapter is not None and self._adapter.connects:  # its format has the ids of sessions
+            found = [one for one in found if one.entity.value.get("session_id") == session]
+        return found[-1].entity.item_id if found else ""
+
+    def _stored(self, at: Workplace, value: Assignment, run: Attempt, session: str) -> str:
+        """Return the trail that the agent itself has written into the store for this run; empty where there is none."""
+        if self._adapter is None or not self._adapter.records:
+            return ""
+        from periplus.agent.persistence.run_log import session_runs
+        from periplus.project.trail_store.recording import seal_abandoned
+
+        seal_abandoned(at.project)  # it may have been killed
+        earlier = {one.trail for one in value.runs if one.id != run.id}
+        found = [one.trail for one in session_runs(at.project, session) if one.trail and one.trail not in earlier]
+        return found[-1] if found else ""
 
     def _recorded(self, at: Workplace, value: Assignment, run: Attempt, code: int | None) -> str:
         """Record a trail of a run whose agent keeps none. One that was recorded before is found by its title."""
