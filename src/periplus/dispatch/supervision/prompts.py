@@ -51,7 +51,9 @@ def _work(at: Workplace, value: Assignment, run: Attempt, *, is_resumed: bool) -
         answer=order.answer, artifact=order.artifact, is_read_only=order.read_only,
     )  # fmt: skip
     budget = (role.budget_tokens if role is not None else PROMPT_TOKENS) + (MATERIAL_TOKENS if work.material else 0)
-    return round_prompt(work, budget) if is_resumed else work_prompt(_briefed(at, work, sections), budget)
+    # A run that was cut short may have ended before its session kept the order.
+    is_known = is_resumed and not (value.returns and value.returns[-1].why == "attempt")
+    return round_prompt(work, budget) if is_known else work_prompt(_briefed(at, work, sections), budget)
 
 
 def _briefed(at: Workplace, work: Work, sections: Sequence[str]) -> Work:
