@@ -281,6 +281,14 @@ def test_work_that_only_reads_is_not_asked_for_commits():
     assert prompt.endswith("An end without this file counts as failed.\n")
 
 
+def test_work_of_an_agent_that_cannot_write_to_git_is_committed_for_it():
+    prompt = work_prompt(WORK._replace(commits=False))
+    assert "Commit your work" not in prompt
+    assert "committed for you when you end" in prompt
+    assert "committed for you when you end" in round_prompt(WORK._replace(commits=False))
+    assert "change and commit nothing else" in work_prompt(WORK._replace(commits=False, is_read_only=True))
+
+
 def test_a_short_work_says_nothing_that_it_does_not_know():
     heads = re.findall(r"^# (.*)", work_prompt(Work(RUN, "periplus/s", "Do it.")), re.MULTILINE)
     assert heads == ["Rules of this run", "Task", "Done means", "How to ask", "How to hand in"]

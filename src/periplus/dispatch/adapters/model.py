@@ -96,7 +96,8 @@ class Adapter(NamedTuple):
     empty where nothing of ours is written for it. ``environment`` are the variables of the person that it is given beyond those of all
     agents, ``constants`` are variables of ours. ``words`` makes the arguments. ``chooses``: the id of its session is ours, otherwise
     the output tells it. ``adds_up``: its usage is that of the whole session, so a reader needs what was spent before. ``codes`` explain
-    exit codes. ``records``: it writes its trail into the store itself. ``leaves`` are patterns of files that it leaves in the worktree. ``sign_in`` says what a person types to sign in.
+    exit codes. ``records``: it writes its trail into the store itself. ``commits``: False where its sandbox keeps git from being
+    written. ``leaves`` are patterns of files that it leaves in the worktree. ``sign_in`` says what a person types to sign in.
     ``models`` are its names for classes of models that roles ask for; without one it works with the model that the person has chosen.
     """
 
@@ -117,6 +118,7 @@ class Adapter(NamedTuple):
     adds_up: bool = False
     can_resume: bool = True
     records: bool = False
+    commits: bool = True
     codes: Mapping[int, Explanation] = {}
     leaves: tuple[str, ...] = ()
     models: Mapping[str, str] = {}

@@ -1,7 +1,8 @@
 """Our own agent: ``periplus run - --json --mode autonomous``, the prompt on standard input.
 
 The name of the session is ours; an existing one goes on, after its interrupted turn if there is one. Each answer tells its usage. Its
-trail is written into the store while it runs, so there is no transcript to import, and it knows the project without being connected.
+trail is written into the store while it runs, so there is no transcript to import, and it knows the project without being connected. Its sandbox lets git be read and not written, since what
+lies there is run by others; so the supervisor commits what it changed.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def _signed_in(environment: Mapping[str, str]) -> SignedIn:
 PERIPLUS: Final = Adapter(
     "periplus", "Periplus", (), "", "", (*_KEYS, "PERIPLUS_MODEL", "PERIPLUS_MAX_STEPS", "PERIPLUS_CONTEXT_TOKENS"),
     _words, _Reading, _transcripts, _signed_in,
-    "Type: periplus setup", records=True,
+    "Type: periplus setup", records=True, commits=False,
     codes={
         4: Explanation("", "it did not get a lock in time"),
         5: Explanation("", "it was refused something"),

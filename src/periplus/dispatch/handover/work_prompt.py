@@ -64,6 +64,7 @@ As the last act write `{file}` at the top of the worktree, as one JSON object; d
 
 Then end. {nothing}"""
 _COMMITS: Final = "Commit your work, in small commits with messages that say why. What is uncommitted is committed for you, and marked so."
+_LEFT_TO_COMMIT: Final = "Git can be read here and not written: leave out every commit that is asked for. What you have changed is committed for you when you end."
 _NO_COMMITS: Final = "Your answer is the file below: change and commit nothing else."
 _FIELDS: Final[dict[AnswerKind, str]] = {
     "result": "`summary` says what changed, how it was checked and what is left; `lessons` what the next one should not have to find out again.",
@@ -93,7 +94,7 @@ class RoleText(NamedTuple):
 class Work(NamedTuple):
     """A worker's order. ``paths`` are those that the step has claimed; ``others`` tells what others do now, a line each; ``artifact`` says
     in words what the field of that name must hold, where the answer needs one. With ``is_read_only`` the result file is all that is written.
-    ``material`` is what others handed in before, for the task.
+    ``commits``: False for an agent that cannot write to git. ``material`` is what others handed in before, for the task.
     """
 
     run: str
@@ -114,6 +115,7 @@ class Work(NamedTuple):
     answer: AnswerKind = "result"
     artifact: str = ""
     is_read_only: bool = False
+    commits: bool = True
     material: str = ""
 
 
@@ -195,7 +197,7 @@ def _ending(work: Work) -> list[Part]:
     return [
         Own(_ASK),
         *([Own(limits)] if limits else []),
-        Own(hand_in(work.run, work.answer, work.artifact, is_read_only=work.is_read_only)),
+        Own(hand_in(work.run, work.answer, work.artifact, is_read_only=work.is_read_only, commits=work.commits)),
     ]
 
 
@@ -212,14 +214,17 @@ def limits_text(limits: Limits) -> str:
     return f"# Limits\nThe run is stopped at: {'; '.join(said)}. Commit as you go: what is committed is kept."
 
 
-def hand_in(run: str, answer: AnswerKind, artifact: str = "", *, is_read_only: bool = False) -> str:
+def hand_in(
+    run: str, answer: AnswerKind, artifact: str = "", *, is_read_only: bool = False, commits: bool = True
+) -> str:
     fields = _FIELDS[answer]
     if artifact:
         fields += f" `artifact` holds {plain_line(artifact, ARTIFACT_CHARACTERS_MAX)}"
     example = "\n".join(f"    {row}" for row in _example(run, answer, has_artifact=bool(artifact)))
     is_work = answer == "result" and not is_read_only
     nothing = "An end without commits and without this file" if is_work else "An end without this file"
-    return _HAND_IN.format(commits=_COMMITS if is_work else _NO_COMMITS, file=RESULT_NAME, example=example, fields=fields,
+    how = (_COMMITS if commits else _LEFT_TO_COMMIT) if is_work else _NO_COMMITS
+    return _HAND_IN.format(commits=how, file=RESULT_NAME, example=example, fields=fields,
                            nothing=f"{nothing} counts as failed.")  # fmt: skip
 
 

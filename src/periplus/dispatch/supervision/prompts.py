@@ -48,7 +48,7 @@ def _work(at: Workplace, value: Assignment, run: Attempt, *, is_resumed: bool) -
         run=run.id, branch=value.branch, task=value.text, plan=_plan(at, value) if "plan" in sections else "", role=at.role(value.kind),
         paths=paths if "paths" in sections else (), others=_others(at, value) if "others" in sections and not order.loop else (),
         oracle=() if order.read_only else order.oracle, limits=_limits(at), returns=_returns(at, value), material=_material(at, value),
-        answer=order.answer, artifact=order.artifact, is_read_only=order.read_only,
+        answer=order.answer, artifact=order.artifact, is_read_only=order.read_only, commits=at.options.adapters[run.agent].commits,
     )  # fmt: skip
     budget = (role.budget_tokens if role is not None else PROMPT_TOKENS) + (MATERIAL_TOKENS if work.material else 0)
     # A run that was cut short may have ended before its session kept the order.
