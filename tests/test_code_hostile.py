@@ -175,3 +175,12 @@ def test_no_code_of_the_project_runs(worktree, tmp_path):
     )
     assert done.stdout == "8 0\n", done.stderr
     assert not mark.exists()
+
+
+def test_a_file_that_took_too_long_leaves_nothing_behind_for_the_next():
+    """A parser that was stopped would go on with the old file: facts of one file were kept as those of another."""
+    small = b'require "json"\nmodule Blog\nend\n'
+    before = parse_source("b.rb", small).facts
+    late = parse_source("a.rb", b"class A\n  def x\n    y.z\n  end\nend\n" * 3_000, limit_s=0.0)
+    assert "took over" in late.why_not
+    assert parse_source("b.rb", small).facts == before

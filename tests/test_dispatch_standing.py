@@ -60,7 +60,7 @@ def test_what_passed_at_first_and_what_came_back(order):
     order.begin_run(other, "r4", "review", "claude-code", state="verified")
     order.end_run(other, tokens=(7, 0, 3), cost=9, wall_ms=4, ending="answered")
     found = of(order, "codex")
-    assert found == Standing("codex", "implementer", 2, 1, 2, 1, 1, 0, 0, 3, 1_080, 12_347, 95_004)
+    assert found == Standing("codex", "implementer", 2, 1, 2, 1, 1, 0, 0, 3, 1_880, 12_347, 95_004)
     assert of(order, "claude-code", "reviewer") == Standing(
         "claude-code", "reviewer", runs=1, tokens=10, cost=9, wall_ms=4
     )

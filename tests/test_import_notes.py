@@ -292,7 +292,7 @@ def test_every_file_that_an_import_opens_is_in_its_footprint(tmp_path):
     """What an importer opens or lists is told by the interpreter itself, in a process of its own."""
     program = """
 import os, sys
-from periplus.interop import footprint as module, import_transcripts
+from periplus.interop import import_transcripts
 path, form, seen = sys.argv[1], sys.argv[2], set()
 def hook(event, args):
     if event in ("open", "os.listdir", "os.scandir", "sqlite3.connect") and isinstance(args[0], str):

@@ -109,7 +109,7 @@ def inspect(served, *words):
 @pytest.mark.slow
 def test_the_inspector_lists_and_calls(served):
     names = [tool["name"] for tool in inspect(served, "--method", "tools/list")["tools"]]
-    assert names[:4] == ["brief", "recall", "show", "remember"]
+    assert names[:5] == ["brief", "recall", "show", "code", "remember"]
     written = inspect(served, "--method", "tools/call", "--tool-name", "remember", "--tool-arg", "text=The wheels are round",
                       "--tool-arg", "type=decision", "--tool-arg", "confidence=90")  # fmt: skip
     assert not written.get("isError")

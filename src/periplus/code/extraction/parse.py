@@ -98,7 +98,11 @@ def _root(grammar: Grammar, data: bytes, deadline: float) -> tree_sitter.Node:
     assert grammar.parser is not None
     if len(data) <= _UNTIMED_BYTES_MAX:
         return grammar.parser.parse(data).root_node
-    return grammar.parser.parse(
-        lambda at, _: data[at : at + _PIECE_BYTES],
-        progress_callback=lambda *_: time.monotonic() > deadline,
-    ).root_node
+    try:
+        return grammar.parser.parse(
+            lambda at, _: data[at : at + _PIECE_BYTES],
+            progress_callback=lambda *_: time.monotonic() > deadline,
+        ).root_node
+    except ValueError:
+        grammar.parser.reset()  # else it would go on with this file when it is given the next one
+        raise

@@ -27,7 +27,7 @@ from typing import Final
 
 from periplus.code.model import FACTS_VERSION
 
-SCHEMA_VERSION: Final = 6
+SCHEMA_VERSION: Final = 7
 _APPLICATION_ID: Final = 0x50436F64  # "PCod"
 _BUSY_MS: Final = 5_000
 _CACHE_KIB: Final = 16_384
