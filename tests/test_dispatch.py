@@ -249,3 +249,24 @@ def test_worktrees_get_folders_of_the_checkout_that_are_no_work(yard):
         assert "n/b" in files
         assert not [name for name in files if name.startswith(("modules", "cache"))]
         assert (yard.folder / "cache/x").read_text() == "cache"
+
+
+def test_what_was_merged_of_others_is_no_work_of_ones_own(yard):
+    """Bob claims what step one changed; step two merges that into its branch, and has not touched it."""
+    with yard.open() as project:
+        plan = yard.plan(project, one=[edit("n/a", "4", "Four")], two=[])
+        dispatch = yard.order(project, plan)
+        go = yard.scripts / "go"
+        merge = {"git": ["merge", "-q", "--no-edit", dispatch.value["branch"]]}
+        yard.script(
+            "two", [{"write": {"n/b": "2"}}, {"commit": "b"}, {"wait_for": str(go)}, merge, *edit("n/c", "2", "c")]
+        )
+        supervisor = yard.supervisor(project, dispatch)
+        yard.look_until(
+            supervisor, lambda: "integrated" in {one.state for one in yard.assignments(project, dispatch).values()}
+        )
+        project.work.claim(Asked(("n/a",), text="mine now"))
+        go.touch()
+        assert supervisor.run() == "done"
+        two = yard.assignments(project, dispatch)["two"]
+        assert (two.state, two.returns) == ("integrated", ())

@@ -309,7 +309,7 @@ class Lane:
         tip = repository.tip(value.branch)
         if not tip:
             unfit = unfit or f"The branch {value.branch} was deleted. Make it again at its last commit."
-        changes = repository.changes(value.base, tip or value.base)
+        changes = repository.changes(self._at.base_of(value, tip), tip or value.base)
         if order.read_only and changes.commits:
             unfit = f"You were to change nothing, and {value.branch} has commits. Take them back: git reset --hard {value.base}"
         self._at.make_durable()

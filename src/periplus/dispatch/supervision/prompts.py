@@ -77,8 +77,8 @@ def _review(at: Workplace, value: Assignment, run: Attempt) -> str:
     rounds = [ReviewRound(_findings(value), value.summary)] if value.findings else []
     return review_prompt(
         Review(
-            run=run.id, base=value.base, tip=value.tip, task=value.text, plan=_plan(at, value), summary=value.summary,
-            diff=at.repository.diff(value.base, value.tip, DIFF_BYTES_MAX), role=at.role("reviewer"), brief=_brief(at, value.text),
+            run=run.id, base=at.base_of(value, value.tip), tip=value.tip, task=value.text, plan=_plan(at, value), summary=value.summary,
+            diff=at.repository.diff(at.base_of(value, value.tip), value.tip, DIFF_BYTES_MAX), role=at.role("reviewer"), brief=_brief(at, value.text),
             oracle=at.order.oracle, rounds=rounds, rounds_max=limits.rounds, limits=_limits(at),
         )
     )  # fmt: skip

@@ -178,6 +178,11 @@ class Workplace:
         role = self.options.roles.get(name)
         return RoleText(role.name, role.text, role.is_advice) if role is not None else None
 
+    def base_of(self, value: Assignment, tip: str) -> str:
+        """Return the commit from which work on ``tip`` differs by itself: what it merged of the target is not its own."""
+        target = self.repository.tip(self.order.branch)
+        return (tip and target and self.repository.merge_base(tip, target)) or value.base
+
     def remark(self, text: str) -> None:
         """Note what a person should know of the whole dispatch, once."""
         if text not in self.notes:
