@@ -12,7 +12,7 @@ import inspect
 import os
 import sys
 from collections.abc import Iterator
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -227,6 +227,8 @@ def _type_text(hint: Any, parts: dict[str, type[msgspec.Struct]]) -> str:
         return f"list of {_type_text(get_args(hint)[0], parts)}"
     if get_origin(hint) is dict:
         return f"object: name to {_type_text(get_args(hint)[1], parts)}"
+    if get_origin(hint) is Literal:
+        return " or ".join(f"`{one}`" for one in get_args(hint))
     return " or ".join(_type_text(part, parts) for part in get_args(hint))
 
 

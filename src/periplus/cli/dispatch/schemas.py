@@ -28,7 +28,7 @@ from periplus.dispatch.reports.events import Event
 
 
 class SumsOut(msgspec.Struct):
-    """Sums over a dispatch. ``states`` counts steps by state; ``tokens_in`` includes ``cached``; ``cost`` is in millionths of a dollar."""
+    """Sums over a dispatch. ``states`` counts steps by state; ``tokens_in`` came from no cache; ``cost`` is in millionths of a dollar."""
 
     states: dict[str, int]
     tokens_in: int

@@ -34,8 +34,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="
 
     ``event`` is its kind: a change of the ``dispatch`` or of an ``assignment``, the start or end of a ``run``, a ``question`` that is
     asked or answered, a step that was ``integrated``, a ``note``. ``before`` and ``state`` are the states before and after it, empty
-    before the first; of a run they are `started` and how it ended. ``number`` is the step's place in the plan. ``tokens_in`` includes
-    ``cached``; ``cost`` is in millionths of a dollar. ``commit`` is that of the target branch. Fields that do not apply are empty or 0.
+    before the first; of a run they are `started` and how it ended. ``number`` is the step's place in the plan. ``tokens_in`` came
+    from no cache, ``cached`` did; ``cost`` is in millionths of a dollar. ``commit`` is that of the target branch. Fields that do not apply are empty or 0.
     """
 
     v: int = 1

@@ -121,7 +121,7 @@ def open_dispatch_spans(dispatch: str, exporter: Any = None) -> DispatchSpans:
 
 def _spent(event: Event) -> dict[str, int]:
     found = {
-        "gen_ai.usage.input_tokens": event.tokens_in, "gen_ai.usage.output_tokens": event.out,
+        "gen_ai.usage.input_tokens": event.tokens_in + event.cached, "gen_ai.usage.output_tokens": event.out,
         "gen_ai.usage.cache_read.input_tokens": event.cached, "periplus.cost_microdollars": event.cost,
     }  # fmt: skip
     return {name: count for name, count in found.items() if count}
