@@ -61,7 +61,7 @@ def test_a_loop_is_opened_shown_and_closed(sh):
 
 @pytest.mark.slow
 def test_a_phase_is_done_and_its_evidence_shown(sh):
-    artifact = {"argv": [sys.executable, "fails.py"], "symptom": "expected 2, got 3"}
+    artifact = {"argv": [os.path.realpath(sys.executable), "fails.py"], "symptom": "expected 2, got 3"}
     text = task(
         "It adds wrongly",
         {"write": {"fails.py": FAILS}},
@@ -96,7 +96,7 @@ def test_an_onboarder_needs_no_oracle_and_its_candidates_are_listed(sh):
 
 @pytest.mark.slow
 def test_a_command_that_is_killed_is_followed_by_one_that_starts_no_agent_twice(sh, tmp_path):
-    artifact = {"argv": [sys.executable, "fails.py"], "symptom": "expected 2, got 3"}
+    artifact = {"argv": [os.path.realpath(sys.executable), "fails.py"], "symptom": "expected 2, got 3"}
     started, gate = tmp_path / "started", tmp_path / "gate"
     text = task(
         "It adds wrongly", {"append": {str(started): "."}}, {"wait_for": str(gate)}, {"write": {"fails.py": FAILS}}, {"commit": "Reproduce"},

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 GRACE_S: Final = 10.0
 OUTPUT_BYTES_MAX: Final = 32 << 20
 _ORACLE_NAMES: Final = (*(name for name in COMMON if name != "HOME"), "VIRTUAL_ENV")
+_TEMPORARY: Final = ("/tmp", "/var/tmp")  # noqa: S108 - what the sandbox mounts over
 PROMPT_FILE: Final = "prompt.md"
 
 
@@ -150,7 +151,7 @@ class Jobs:
         options = self._at.options
         links = [os.path.realpath(os.path.join(self._at.project.folder, name)) for name in self._at.linked()]
         return Confinement.of(
-            worktree, scratch, options.home, kept=[self._at.repository.common, *links, *_tool_folders(options.environment, options.home)],
+            worktree, scratch, options.home, kept=[self._at.repository.common, *links, *_tool_folders(options.environment, options.home, self._at.order.oracle)],
             hidden=[options.config],
         )  # fmt: skip
 
@@ -181,14 +182,16 @@ def _goes_on(value: Assignment, run: Attempt) -> bool:
     return bool(run.session) and any(one.session == run.session for one in value.runs if one.id != run.id)
 
 
-def _tool_folders(environment: Mapping[str, str], home: str) -> Sequence[str]:
-    """Return folders of programs below the home folder that a check needs: those of PATH, and a virtual environment."""
-    folders = program_folders(environment)
-    real = os.path.realpath(home)
+def _tool_folders(environment: Mapping[str, str], home: str, words: Sequence[str]) -> list[str]:
+    """Return folders of programs that a check needs and that the sandbox would hide: those of PATH and that of its own program, with
+    their virtual environments, below the home folder or a folder of temporary files.
+    """
+    folders = [*program_folders(environment), *(os.path.dirname(word) for word in words[:1] if os.path.isabs(word))]
+    hidden = tuple(f"{os.path.realpath(one)}/" for one in (home, *_TEMPORARY) if one)
     found = []
     for folder in folders:
         path = os.path.realpath(folder)
-        if path.startswith(f"{real}/") and os.path.isdir(path):
+        if path.startswith(hidden) and os.path.isdir(path):
             is_environment = os.path.exists(os.path.join(os.path.dirname(path), "pyvenv.cfg"))
             found.append(os.path.dirname(path) if is_environment else path)
     return found
