@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = ["Fields", "SupervisorOptions", "Workplace", "shape"]
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 LESSON_CONFIDENCE: Final = 60
 NO_EMAIL: Final = "periplus@localhost"
 Fields: TypeAlias = Mapping[str, JSONValue]
+_READ_AGAIN_S: Final = 5.0
 NAME_TAIL: Final = 8  # characters of a step's id in the name of who does it
 
 
@@ -65,6 +67,8 @@ class Workplace:
         self.journal, self.writer = project.journal, project.writer
         self.places = Places.of(options.state, project.root)
         self.notes: list[str] = []
+        self._held: list[Entity] = []
+        self._read_at = (-1, 0.0)
 
     @property
     def entity(self) -> Entity:
@@ -79,7 +83,15 @@ class Workplace:
         return msgspec.convert(self.entity.value, Dispatch)
 
     def assignments(self) -> list[Entity]:
-        return assignments_of(self.journal, self.dispatch_id)
+        """Return the assignments in the order in which they were made; they are read again where something was written since, or
+        after a moment, as another clone may have sent something.
+        """
+        self.journal.refresh()
+        seq, now_s = self.journal.end().next_seq, time.monotonic()
+        if seq != self._read_at[0] or now_s - self._read_at[1] > _READ_AGAIN_S:
+            self._held = assignments_of(self.journal, self.dispatch_id)
+            self._read_at = (seq, now_s)
+        return list(self._held)
 
     def again(self, assignment: Entity) -> Entity:
         """Return an assignment as it is now."""
