@@ -1,4 +1,4 @@
-"""What agents have no business to change in a repository, compared before and after a run.
+"""Parts of a repository that agents must not change, compared before and after a run.
 
 Settings are compared by name and digest of value, because a value may be a secret. Refs of our branches are left out:
 they are the agents' work. What the supervisor moved itself is given by the caller.

@@ -197,7 +197,7 @@ def _lock(path: str) -> Iterator[int]:
                 _wait_for(fd, name, until)
                 if _is_file(fd, name):  # else its holder has removed it, and another may have the new one
                     break
-            except BaseException:
+            except BaseException:  # also an interrupt: nothing half done is left
                 os.close(fd)
                 raise
             os.close(fd)
