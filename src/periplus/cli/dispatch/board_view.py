@@ -1,4 +1,4 @@
-"""What `watch` shows, as a function of the board, the keys that were typed and the size of the terminal."""
+"""The screen of `watch`, as a function of the board, the keys that were typed and the size of the terminal."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class BoardView:
 
     @property
     def is_inside(self) -> bool:
-        """Whether one row is looked at, whose output may grow without a record."""
+        """True while one row is looked at; its output may grow without a record."""
         return self._is_inside
 
     def take(self, events: Sequence[Event]) -> None:

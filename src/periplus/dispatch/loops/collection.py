@@ -38,7 +38,7 @@ class _Review(msgspec.Struct):
 
 
 class HandedIn(NamedTuple):
-    """What the agent of a slot brought in a try: the artifact as it is recorded, and why it counts for nothing where it does not."""
+    """Result of the agent of a slot in a try: the artifact as it is recorded, and why it counts for nothing where it does not."""
 
     artifact: schemas.Artifact | None
     problem: str = ""

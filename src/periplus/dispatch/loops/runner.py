@@ -58,7 +58,7 @@ _MISSING_MAX: Final = 20
 
 
 class LoopOrder(NamedTuple):
-    """What a person orders. ``branch`` is the work under discussion, empty for what is checked out; ``base`` the branch or commit from
+    """Order of a person. ``branch`` is the work under discussion, empty for what is checked out; ``base`` the branch or commit from
     which its changes count, empty for the checked-out branch. Of a review the first agent is the author, who answers.
     ``command`` is the check that work has to pass; ``limits`` name fields of ``memory.entities.schemas.Limits``.
     """

@@ -50,7 +50,7 @@ class NewLoop(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What a try brought and what was decided. ``phase`` is the one that follows, empty where the loop is over; ``missing`` is what
+    """Result of a try and the decision on it. ``phase`` is the one that follows, empty where the loop is over; ``missing`` is what
     the present one still lacks.
     """
 
