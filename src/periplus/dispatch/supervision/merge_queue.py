@@ -44,7 +44,7 @@ _MARKS_BYTES_MAX: Final = 64 << 20
 
 
 class Author(Protocol):
-    """What the queue needs of the lane of an assignment."""
+    """The lane of an assignment, as far as the queue needs it."""
 
     def follow(self, assignment: Entity) -> tuple[str, Ended | None] | None: ...
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Order(NamedTuple):
-    """What a person orders: ``plan`` (an id, or the beginning of one) or ``task``, of which a plan with one step is made.
+    """Order of a person: ``plan`` (an id, or the beginning of one) or ``task``, of which a plan with one step is made.
 
     ``oracle`` and ``setup`` are commands, as words; ``target`` is empty for the branch that is checked out; ``limits`` name
     fields of ``memory.entities.schemas.Limits``. The role says what agents hand in and whether they change anything, where ``answer`` and

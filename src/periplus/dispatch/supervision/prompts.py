@@ -1,4 +1,4 @@
-"""What an agent is told: the order for a run, from the plan, the brief, the role and what came back before."""
+"""Prompts of agents: the order for a run, from the plan, the brief, the role and what came back before."""
 
 from __future__ import annotations
 

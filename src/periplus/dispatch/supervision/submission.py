@@ -16,7 +16,7 @@ Outcome: TypeAlias = Literal["submitted", "question", "failed", "timed_out", "re
 
 
 class Evidence(NamedTuple):
-    """What was found after a run. ``commits`` and ``paths`` are those of the branch beyond its base, work that was committed
+    """Findings after a run. ``commits`` and ``paths`` are those of the branch beyond its base, work that was committed
     for the agent included. ``code`` is None where nothing tells it. ``blocked`` are paths under claims of others; ``unfit`` says why
     what is in the worktree cannot be taken as it is.
     """

@@ -1,4 +1,4 @@
-"""What a run spends and leaves: its output as it comes, and its trail once it has ended."""
+"""Spending and trail of a run: its output as it comes, and its trail once it has ended."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Usage:
 
     @property
     def spent(self) -> Spent:
-        """What the output tells, with fresh and cached input tokens apart, as trails have them."""
+        """Tokens and money that the output tells, with fresh and cached input tokens apart, as trails have them."""
         spent = self.reading.spent
         return spent._replace(tokens_in=max(0, spent.tokens_in - spent.cached))
 
