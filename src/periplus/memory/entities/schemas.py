@@ -372,7 +372,7 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Material(msgspec.Struct, frozen=True):
-    """What the agent of a step is given beside its order: a text in an object."""
+    """Text for the agent of a step, beside its order: it is kept in an object."""
 
     step: str
     object: str
