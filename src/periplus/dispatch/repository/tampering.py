@@ -45,7 +45,7 @@ def tampered(git: Git, at: Layout, before: Marks, moved: Mapping[str, str]) -> l
     try:
         now = marks_of(git, at)
     except EnvironmentFailure as error:
-        # Files that git cannot read are among what an agent may have changed: they are told with the reason.
+        # An agent may have made a file unreadable: such a file is reported with the reason.
         now = Marks(dict(_files(at)), before.settings, {**before.refs, **moved}, before.head)
         if dict(before.files) == now.files:
             raise
