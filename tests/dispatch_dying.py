@@ -126,5 +126,5 @@ class Graveyard(Yard):
             time.sleep(0.03)
 
     def moments(self):
-        """What the last supervisor did, a letter each: capital ones stand for the end of a call."""
+        """Return the calls of the last supervisor, a letter each; a capital letter is the end of a call."""
         return (self.grave / "moments").read_text()

@@ -175,7 +175,7 @@ class Yard:
         git(self.folder, "fsck", "--strict", "--no-dangling")
 
     def history_passes(self, branch):
-        """Whether every commit of the branch's first-parent history passes the oracle."""
+        """Run the oracle on every commit of the first-parent history of the branch, and return how many there are."""
         clone = Path(tempfile.mkdtemp(dir=self.state)) / "history"
         git(self.folder, "clone", "-q", "--branch", branch, str(self.folder), str(clone))
         commits = git(clone, "rev-list", "--first-parent", "HEAD").split()
