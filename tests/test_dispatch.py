@@ -270,3 +270,14 @@ def test_what_was_merged_of_others_is_no_work_of_ones_own(yard):
         assert supervisor.run() == "done"
         two = yard.assignments(project, dispatch)["two"]
         assert (two.state, two.returns) == ("integrated", ())
+
+
+def test_what_an_agent_leaves_in_a_folder_of_its_own_is_no_work(yard):
+    """aider keeps a cache in such a folder: committed for it, it made a run without any work count as done."""
+    name = "scripted"
+    yard.options.adapters[name] = yard.options.adapters[name]._replace(leaves=(".cache*",))
+    with yard.open() as project:
+        plan = yard.plan(project, one=[[{"write": {".cache.v4/cache.db": "x"}}]])
+        dispatch = yard.order(project, plan, limits={"retries": 0})
+        found = done(yard, project, dispatch, "stopped")["one"]
+        assert (found.state, found.tip) == ("failed", found.base)

@@ -54,10 +54,11 @@ def uncommitted(git: Git, at: Layout, placed: Sequence[str] = ()) -> Uncommitted
     """Return what no commit of the worktree has, less what was ``placed`` and the result file."""
     out = git.out(at, *_STATUS, settings=excludes_settings(at))
     left_out = {*placed, *placed_ids(at), RESULT_FILE}
+    inside = tuple(f"{path}/" for path in left_out)
     changed, untracked, unmerged, nested = [], [], [], []
     for row in os.fsdecode(out).split("\0"):
         state, path = row[:2], row[3:]
-        if not path or path in left_out:
+        if not path or path in left_out or path.startswith(inside):
             continue
         if state in _UNMERGED:
             unmerged.append(path)
