@@ -1,4 +1,7 @@
-"""aider, from its documentation and source (https://aider.chat/docs/scripting.html, ``aider/coders/base_coder.py``); not tried here.
+"""aider, from its documentation and source (https://aider.chat/docs/scripting.html, ``aider/coders/base_coder.py``).
+
+Tried with 0.86.2: the start, what it leaves behind, and that it ends with 0 although its model cannot be reached. Not tried: edits,
+usage, and going on with a session.
 
 The prompt is a file (``--message-file``). Questions are answered with yes, except for those that need an explicit yes, such as running a
 command. A session is the chat history in the worktree, so it goes on in that worktree alone. Its usage is a line of text after each
