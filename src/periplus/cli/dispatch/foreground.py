@@ -44,7 +44,7 @@ def carry(
         face.tell_terminal("Ctrl-C finishes what runs, a second one stops it; the work stays")
         with _interruptible(face, supervisor):
             outcome = supervisor.run()
-        told(reader.read())
+        told(reader.read_rest(at.writer))
         for remark in at.notes:
             told([_note(project, dispatch.item_id, remark)])
     _show_end(face, project, dispatch.item_id, supervisor)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 __all__ = ["DISPATCH_TYPES", "Event", "EventKind", "EventReader", "note"]
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
@@ -16,7 +17,7 @@ import msgspec
 from periplus.base.clock import format_ms
 from periplus.base.encoding.canonical import JSONValue
 from periplus.dispatch.reports.stored import assignment_of, dispatch_of, numbered, question_of
-from periplus.journal import IndexedRecord, Journal
+from periplus.journal import IndexedRecord, Journal, Writer
 from periplus.journal.history.follow import follow
 from periplus.journal.history.log import news
 from periplus.journal.history.record_filter import RecordFilter
@@ -26,6 +27,8 @@ from periplus.memory.entities.schemas import Assignment, Attempt
 EventKind: TypeAlias = Literal["dispatch", "assignment", "run", "question", "integrated", "note"]
 DISPATCH_TYPES: Final = ("dispatch", "assignment", "question")
 _NEWS_MAX: Final = 1_000
+_REST_LOOKS_MAX: Final = 100
+_REST_LOOK_S: Final = 0.05
 _KNOWN_MAX: Final = 10_000  # entities whose last version is remembered
 
 
@@ -85,6 +88,20 @@ class EventReader:
             found += self._events(told.records)
             if not told.more:
                 return found
+
+    def read_rest(self, writer: Writer) -> list[Event]:
+        """Return the events up to the end of what this process has seen of our own lineage.
+
+        ``read`` leaves out records of other processes that are not durable yet, or that another process is adding to the index.
+        """
+        self._journal.settle(writer)
+        found = self.read()
+        for _ in range(_REST_LOOKS_MAX):
+            if self._seen.get(self._journal.lineage, 0) >= self._journal.end().next_seq - 1:
+                break
+            time.sleep(_REST_LOOK_S)
+            found += self.read()
+        return found
 
     def follow(self, wait: Callable[[float], bool]) -> Iterator[list[Event]]:
         """Yield events as they come; an empty list for a change of the journal that is none of them. ``wait`` is that of
