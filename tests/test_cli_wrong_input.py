@@ -108,6 +108,7 @@ RIGHT = {
     "confirm": ("writes", ["{note}"]),
     "probe": ("reads", []),
     "mcp": ("none", []),
+    "web": ("none", []),
     "connect": ("reads", ["codex", "--dry-run"]),
     "disconnect": ("reads", ["--dry-run"]),
     "trail compile": ("none", ["{worklog}", "--out", "{work}/compiled.pplt"]),
@@ -423,6 +424,13 @@ WRONG = {
         (["{note}", "tags=a", "--expect", "0" * 64], 5, "changed since you read it"),
         (["{note}", "tags=a", "tags=b"], 2, "set twice"),
         (["nothing_like_it", "tags=a"], 1, "nothing has an id"),
+    ],
+    "web": [
+        EXTRA_WORD,
+        (["--port", "70000"], 2, "70000 is not between"),
+        (["--port", "9", "--socket", "{absent}"], 2, "--port and --socket exclude each other"),
+        (["--socket", "{absent}", "--open"], 2, "no browser opens a Unix socket"),
+        (["--socket", "{file}"], 5, "exists and is no socket"),
     ],
     "mcp": [
         EXTRA_WORD,

@@ -106,6 +106,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("trust", "list or change the folders whose own settings the agent follows", "periplus.cli.agent.trust"),
     Command("skills", "list the agent's skills, and accept or refuse suggested ones", "periplus.cli.agent.skills"),
     Command("plugins", "list the agent's plugins, and trust them or not", "periplus.cli.agent.skills"),
+    Command("web", "show memory, sessions, work and history in a browser, on this machine", "periplus.cli.integration.web"),
     Command("mcp", "serve this project's memory to MCP clients, over standard input or HTTP on loopback", "periplus.cli.integration.mcp"),
     Command("hook", "handle an event of a coding agent (agents call this, people do not)", "periplus.cli.integration.hook"),
 )  # fmt: skip
@@ -119,6 +120,7 @@ PARTS: Final[dict[str, str]] = {
     "log": "history and proofs",
     "sync": "exchange",
     "run": "the agent of Periplus",
+    "web": "to look at",
     "mcp": "called by agents",
 }
 # The default actions of commands that have actions.

@@ -26,6 +26,7 @@ from periplus.cli.dispatch.schemas import DISPATCH_SCHEMAS
 from periplus.cli.integration.completion_schemas import COMPLETION_SCHEMAS
 from periplus.cli.integration.connection_schemas import CONNECT_SCHEMAS
 from periplus.cli.integration.mcp_schemas import MCP_SCHEMAS
+from periplus.cli.integration.web_schemas import WEB_SCHEMAS
 from periplus.cli.journal.redaction_schemas import REDACT_SCHEMAS
 from periplus.cli.main import COMMANDS, COMMON_OPTIONS, PARTS, leaves, make_parser
 from periplus.cli.memory.candidate_schemas import INBOX_SCHEMAS
@@ -54,6 +55,7 @@ ALL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     **TRAIL_SCHEMAS,
     **CONTEXT_SCHEMAS,
     **MCP_SCHEMAS,
+    **WEB_SCHEMAS,
     **COMPLETION_SCHEMAS,
     **REDACT_SCHEMAS,
 }

@@ -90,6 +90,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "session begin": ('session begin night-1 --title "rate limits"',),
     "session end": ("session end night-1",),
     "who": ("who",),
+    "web": ("web", "web --open", "web --port 8000 --read-only"),
     "mcp": ("mcp", "mcp --http --token-file token.txt"),
     "hook": ("hook SessionStart --agent claude-code < event.json",),
     "trail compile": ("trail compile worklog.json --out run.trail",),

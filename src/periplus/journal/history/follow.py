@@ -10,7 +10,7 @@ When records become durable the signature may stay the same. While records wait 
 
 from __future__ import annotations
 
-__all__ = ["INTERVAL_MAX_S", "INTERVAL_MIN_S", "follow"]
+__all__ = ["INTERVAL_MAX_S", "INTERVAL_MIN_S", "follow", "store_signature"]
 
 import os
 import time
@@ -21,6 +21,7 @@ from periplus.base.errors import EnvironmentFailure
 from periplus.journal.history.log import News, news
 from periplus.journal.history.record_filter import RecordFilter
 from periplus.journal.records.segment import SEGMENT_SUFFIX
+from periplus.journal.storage.layout import Layout
 
 if TYPE_CHECKING:
     from periplus.journal.journal import Journal
@@ -83,10 +84,27 @@ def follow(
         interval = min(interval * _GROWTH, INTERVAL_MAX_S)
 
 
+def store_signature(root: str) -> object:
+    """Return a value that changes when a record of the store at ``root`` is written or becomes durable. It opens no journal; a store
+    that cannot be read has a value, too.
+    """
+    layout = Layout(root)
+    try:
+        with os.scandir(layout.journal) as entries:
+            lineages = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError as error:
+        return error.errno
+    return _signature_of(layout, [name for name in lineages if name.startswith("lin_")])
+
+
 def _signature(journal: Journal, lineages: Sequence[str] | None) -> _Signature:
-    found = [_placed(journal.layout.durable)]
-    for lineage in journal.lineages() if lineages is None else lineages:
-        folder = journal.layout.lineage_folder(lineage)
+    return _signature_of(journal.layout, journal.lineages() if lineages is None else lineages)
+
+
+def _signature_of(layout: Layout, lineages: Sequence[str]) -> _Signature:
+    found = [_placed(layout.durable)]
+    for lineage in lineages:
+        folder = layout.lineage_folder(lineage)
         try:
             newest = max((name for name in os.listdir(folder) if name.endswith(SEGMENT_SUFFIX)), default="")
         except OSError:

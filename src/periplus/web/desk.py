@@ -1,0 +1,76 @@
+"""Worker threads with open projects: each question of a browser is answered by one of them.
+
+SQLite connections and open journals belong to one thread. A project that failed is closed, and opened again for the next question, so
+a store that was removed, replaced, damaged or repaired behind an open page is seen as it is.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Desk"]
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from periplus.base.errors import DamageError, EnvironmentFailure, NotAStoreError, RefusedError
+
+if TYPE_CHECKING:
+    from periplus.project import Project
+
+T = TypeVar("T")
+WORKERS: Final = 2
+WAITING_MAX: Final = 64
+
+
+class Desk:
+    """``ask`` runs a function with a project in a worker thread. ``opening`` opens the project for one."""
+
+    def __init__(self, opening: Callable[[], Project], workers: int = WORKERS) -> None:
+        self._opening = opening
+        self._workers = workers
+        self._executor = ThreadPoolExecutor(workers, "web-desk")
+        self._own = threading.local()
+        self._opened: list[Project] = []
+        self._waiting = 0
+
+    async def ask(self, question: Callable[[Project], T]) -> T:
+        """Return the answer of ``question``. Raises what it raises, and RefusedError where too many wait."""
+        if self._waiting >= WAITING_MAX:
+            raise RefusedError("too many requests at once", safe="Nothing was changed.", mend="Load the page again.")
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._executor, self._answer, question)
+        finally:
+            self._waiting -= 1
+
+    def close(self) -> None:
+        """End the threads, and close their projects in them."""
+        barrier = threading.Barrier(self._workers)
+
+        def end() -> None:
+            barrier.wait(30)
+            self._drop()
+
+        for _ in range(self._workers):
+            self._executor.submit(end)
+        self._executor.shutdown()
+
+    def _answer(self, question: Callable[[Project], T]) -> T:
+        project: Project | None = getattr(self._own, "project", None)
+        try:
+            if project is None:
+                project = self._own.project = self._opening()
+            if project.journal.damage is not None:
+                raise project.journal.damage
+            return question(project)
+        except (DamageError, EnvironmentFailure, NotAStoreError):
+            self._drop()
+            raise
+
+    def _drop(self) -> None:
+        project: Project | None = getattr(self._own, "project", None)
+        self._own.project = None
+        if project is not None:
+            project.close()

@@ -1,0 +1,1 @@
+"""Pages: functions from what a browser asks to what it is shown. None of them knows HTTP."""
