@@ -6,7 +6,7 @@ code, replaces it, or changes its state.
 
 from __future__ import annotations
 
-__all__ = ["Due", "checks_of", "confirm", "in_force", "review"]
+__all__ = ["Due", "DueAtAGlance", "checks_of", "confirm", "due_at_a_glance", "in_force", "review"]
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -25,6 +25,7 @@ from periplus.memory.entities.check_results import CHECKED, FAILED, Check, Check
 from periplus.memory.entities.types import MemoryType, is_ended, row_of, rows_of
 from periplus.memory.entities.validity import expired, expiry_notes
 from periplus.memory.fulltext.index_rows import EXPIRES
+from periplus.memory.fulltext.links import linked_ids, open_states
 from periplus.memory.retrieval.recall import bring_up_to_date
 from periplus.memory.succession.late_changes import LateChange, late_changes
 from periplus.memory.succession.lost_successors import LostSuccessor, unreplaced
@@ -34,6 +35,11 @@ from periplus.memory.writing.write_keys import check_repeated
 
 _SAFE: Final = "Nothing was written."
 _AT_ONCE: Final = 200
+_EXAMINED_MAX: Final = 1_000  # of a kind, by a glance
+_BESIDE_MAX: Final = 20  # entities whose code is looked for in other worktrees, by a glance
+_WORK: Final = ("plan", "step")
+_CHANGED: Final = "its code changed"
+_GLANCE_BYTES_MAX: Final = 64 << 20
 
 
 class Due(NamedTuple):
@@ -89,6 +95,80 @@ def review(journal: Journal, ground: Ground, progress: Progress = no_progress) -
     told += [Due(one.entity, (), (), "", None, unreplaced=one) for one in unreplaced(journal)]
     rows = rows_of(journal.types)
     return sorted(told, key=lambda due: (-rows[due.entity.item_type].weight, due.entity.item_id))
+
+
+class DueAtAGlance(NamedTuple):
+    """Entities that a glance found to need review, each with the reason, the newest first; ``is_more`` where the glance
+    ended before it had seen all.
+    """
+
+    due: tuple[tuple[Entity, str], ...] = ()
+    is_more: bool = False
+
+
+def due_at_a_glance(journal: Journal, ground: Ground, *, has_others: bool = False) -> DueAtAGlance:
+    """Return much of what ``review`` returns, for a part of its time: the newest entities whose code changed or that are
+    expired, failed their check, have competing successors, or are stuck work. No other file is searched for code that
+    moved, and late changes and lost successors are left to ``review``. ``has_others`` where the project has other
+    worktrees, in which the code may be.
+    """
+    bring_up_to_date(journal)
+    now_ms = journal.clock.now_ms()
+    found: dict[str, tuple[Entity, str]] = {}
+    keys, is_more = _glanced_keys(journal, now_ms)
+    for at in range(0, len(keys), _AT_ONCE):
+        if ground.bytes_read > _GLANCE_BYTES_MAX:
+            is_more = True
+            break
+        for entity in _holding(journal, (), keys[at : at + _AT_ONCE]):
+            reason = _reason_at_a_glance(journal, ground, entity, now_ms)
+            may_be_beside = has_others and reason == _CHANGED and len(found) < _BESIDE_MAX
+            if reason and not (may_be_beside and ground.is_beside(entity)):
+                found[entity.item_id] = entity, reason
+    for rivalry in rivalries(journal, _EXAMINED_MAX):
+        found.update({one.item_id: (one, "replaced apart in several clones") for one in rivalry.rivals})
+    if (
+        max(len(linked_ids(journal, kind, {"state": open_states(kind)}, _EXAMINED_MAX + 1)) for kind in _WORK)
+        > _EXAMINED_MAX
+    ):
+        is_more = True
+    else:
+        found.update({one.entity.item_id: (one.entity, f"stuck: {one.words()}") for one in stuck_work(journal)})
+    newest = sorted(found, key=lambda item_id: item_id.rpartition("_")[2], reverse=True)
+    return DueAtAGlance(tuple(found[item_id] for item_id in newest), is_more)
+
+
+def _glanced_keys(journal: Journal, now_ms: int) -> tuple[list[tuple[str, str]], bool]:
+    """Return type and id of the newest entities that may be due, by the index, and True where there are more."""
+    wanted = _confirmed_types(journal)
+    marks = ", ".join("?" * len(wanted))
+    checked = ", ".join("?" * len(CHECKED))
+    asked: tuple[tuple[str, tuple[str, ...]], ...] = (
+        (f"SELECT item_type, item_id FROM documents WHERE anchored AND item_type IN ({marks}) ORDER BY id DESC", (*wanted,)),  # noqa: S608 - question marks
+        (f"SELECT item_type, item_id FROM links WHERE field = ? AND value <= ? AND item_type IN ({marks})",  # noqa: S608 - question marks
+         (EXPIRES, format_ms(now_ms), *wanted)),
+        ((f"SELECT DISTINCT item_type, item_id FROM (SELECT DISTINCT item_type, item_id FROM documents WHERE item_type IN ({checked})"  # noqa: S608 - question marks
+         f" ORDER BY id DESC LIMIT {_EXAMINED_MAX}) JOIN records USING (item_type, item_id) WHERE action = 'observe' AND summary LIKE ?"),
+         (*CHECKED, f"{FAILED}: %")),
+    )  # fmt: skip
+    found: dict[tuple[str, str], None] = {}
+    is_more = False
+    for sql, values in asked:
+        rows = journal.index.db.execute(f"{sql} LIMIT ?", (*values, _EXAMINED_MAX + 1)).fetchall()
+        is_more = is_more or len(rows) > _EXAMINED_MAX
+        found.update(dict.fromkeys((str(row[0]), str(row[1])) for row in rows[:_EXAMINED_MAX]))
+    return list(found), is_more
+
+
+def _reason_at_a_glance(journal: Journal, ground: Ground, entity: Entity, now_ms: int) -> str:
+    """Return the reason to review an entity, as a glance tells it; empty where there is none."""
+    since = expired(journal.types, entity, now_ms)
+    if since:
+        return f"expired {since}"
+    if ground.differs(entity):
+        return _CHANGED
+    check = last_check(journal, entity)
+    return check.words() if check is not None and not check.passed else ""
 
 
 def confirm(

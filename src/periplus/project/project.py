@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from periplus.project.agent_hooks.connection import ProjectConnecting
     from periplus.project.agent_hooks.hooks import ProjectHooks
     from periplus.project.care.status import Status
+    from periplus.project.care.waiting import Waiting
     from periplus.project.context_store.contexts import ProjectContexts
     from periplus.project.exchange.markdown_export import MarkdownExport
     from periplus.project.exchange.sync import Synced
@@ -664,6 +665,20 @@ class Project(ProjectStore):
         from periplus.memory.reflection.candidates import refuse
 
         return refuse(self.journal, reference, self.writer)
+
+    def waiting(self, reader: str = "") -> Waiting:
+        """Return what waits for this writer, work in progress, and changes since ``reader`` looked; see
+        ``periplus.project.care.waiting``.
+        """
+        from periplus.project.care.waiting import waiting_of
+
+        return waiting_of(self, reader)
+
+    def note_look(self, reader: str) -> None:
+        """Store that ``reader`` has seen all changes until now. Raises EnvironmentFailure."""
+        from periplus.project.care.waiting import note_look
+
+        note_look(self, reader)
 
     def status(self) -> Status:
         """Return the contents of the store and its apparent soundness."""

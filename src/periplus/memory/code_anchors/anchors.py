@@ -199,6 +199,19 @@ class Ground:
         """Return the anchors of the entity whose code changed since it was written."""
         return tuple(one.anchor.ref for one in self.standings(entity) if one.is_stale)
 
+    def differs(self, entity: Entity) -> bool:
+        """Return True where some of the code that the entity is about changed, moved to another file or is gone. Neither
+        other files nor a parser are asked, so that it costs no more than reading the files of the anchors.
+        """
+        about = entity.value.get("about")
+        anchors = [anchor_of(item) for item in about] if self.root and isinstance(about, list) else []
+        return any(anchor is not None and self._intact(anchor) is None for anchor in anchors)
+
+    @property
+    def bytes_read(self) -> int:
+        """The size of the files of the project that were read so far."""
+        return sum(len(file.data) for file in self._read.values() if file is not None)
+
     def told(self, entity: Entity) -> tuple[str, ...]:
         """Return the stale anchors as text, with the commit that changed each where it is known."""
         return tuple(self._words(one) for one in self.standings(entity) if one.is_stale)
@@ -214,14 +227,22 @@ class Ground:
         file = self._file(anchor.path)
         if file is None:
             return None
+        intact = self._intact(anchor)
+        if intact is None and (anchor.region is None or _is_still_there(anchor, file)):
+            return Standing(anchor, "changed", anchor.path)
+        return intact
+
+    def _intact(self, anchor: Anchor) -> Standing | None:
+        """Return the place of the anchored code where it stands unchanged in its own file; else None."""
+        file = self._file(anchor.path)
+        if file is None:
+            return None
         if anchor.region is None:
-            return Standing(anchor, "fresh" if file.has(anchor.sha256) else "changed", anchor.path)
+            return Standing(anchor, "fresh", anchor.path) if file.has(anchor.sha256) else None
         if anchor.file and file.digest == anchor.file:
             return Standing(anchor, "fresh", anchor.path, anchor.region.start)
         at = find_region(file.lines, anchor.region, file.sums)
-        if at:
-            return Standing(anchor, "fresh", anchor.path, at)
-        return Standing(anchor, "changed", anchor.path) if _is_still_there(anchor, file) else None
+        return Standing(anchor, "fresh", anchor.path, at) if at else None
 
     def has_moved_to(self, anchor: Anchor, path: str) -> bool:
         """Return True where the anchored code left its file and stands unchanged in ``path``, a file of the same

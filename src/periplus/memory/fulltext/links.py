@@ -6,7 +6,9 @@ it was last read, and inside a mutation, where the newest records were read unde
 
 from __future__ import annotations
 
-__all__ = ["linked", "open_entities"]
+__all__ = ["linked", "linked_ids", "open_entities", "open_states"]
+
+from collections.abc import Mapping, Sequence
 
 from periplus.journal import Entity, Journal
 from periplus.memory.entities.types import MEMORY_TYPES
@@ -31,7 +33,35 @@ def linked(journal: Journal, item_type: str, field: str, *values: str) -> list[E
     return [entity for entity in entities if not wanted.isdisjoint(links_of(entity))]
 
 
+def linked_ids(journal: Journal, item_type: str, fields: Mapping[str, Sequence[str]], most: int) -> list[str]:
+    """Return the ids, the newest first and at most ``most``, of live entities of ``item_type`` whose ``fields``, linked
+    ones, each have one of the given values. Only entities behind the index are decoded, so that it is fast for many.
+    """
+    assert fields.keys() <= MEMORY_TYPES[item_type].linked, (item_type, fields)
+    journal.look_at(item_type)
+    newer = {item_id for kind, item_id in journal.unindexed() if kind == item_type}
+    wheres, values = [], list[str | int]()
+    for field, allowed in fields.items():
+        marks = ", ".join("?" * len(allowed))
+        wheres.append(f"SELECT item_id FROM links WHERE item_type = ? AND field = ? AND value IN ({marks})")  # noqa: S608 - question marks
+        values += [item_type, field, *allowed]
+    where = f"{' INTERSECT '.join(wheres)} ORDER BY item_id DESC LIMIT ?"
+    rows = journal.index.db.execute(where, (*values, most + len(newer))).fetchall()
+    found = {str(row[0]) for row in rows} - newer
+    for item_id in newer:
+        entity = journal.as_read(item_type, item_id)
+        held = dict(links_of(entity)) if entity is not None else {}
+        if held and all(held.get(field) in allowed for field, allowed in fields.items()):
+            found.add(item_id)
+    return sorted(found, reverse=True)[:most]
+
+
 def open_entities(journal: Journal, item_type: str) -> list[Entity]:
     """Return the live entities of a type in a state that is not an end, by id."""
+    return linked(journal, item_type, "state", *open_states(item_type))
+
+
+def open_states(item_type: str) -> list[str]:
+    """Return the states of a type that are not an end."""
     row = MEMORY_TYPES[item_type]
-    return linked(journal, item_type, "state", *sorted(frozenset(row.transitions) - row.ended_states))
+    return sorted(frozenset(row.transitions) - row.ended_states)

@@ -62,8 +62,10 @@ def in_place_of(journal: Journal, old: str) -> list[Entity]:
     return [ends[item_id] for item_id in sorted(ends)]
 
 
-def rivalries(journal: Journal) -> list[CompetingSuccessors]:
-    """Return the competing successors that are in force, by the id of the entity that they replaced."""
+def rivalries(journal: Journal, most: int | None = None) -> list[CompetingSuccessors]:
+    """Return the competing successors that are in force, by the id of the entity that they replaced; with ``most`` only
+    that many replaced entities are looked at, those with the greatest ids.
+    """
     rows = journal.index.db.execute(
         "SELECT value FROM links WHERE field = ? GROUP BY value HAVING COUNT(*) > 1", (SUPERSEDES,)
     )
@@ -75,7 +77,8 @@ def rivalries(journal: Journal) -> list[CompetingSuccessors]:
             behind.append(key)
             named.update(old)
     chains = _Chains(journal, behind)
-    return [found for old in sorted(named) if (found := chains.rivalry(old)) is not None]
+    looked_at = sorted(named) if most is None else sorted(named)[-most:]
+    return [found for old in looked_at if (found := chains.rivalry(old)) is not None]
 
 
 def rivals_of(journal: Journal, entity: Entity) -> list[str]:
