@@ -125,6 +125,9 @@ _WRITES = _PROJECTS | {"periplus.journal.checkpoints.format", "periplus.journal.
         (("recall", "something"), {"periplus.memory.briefing.brief", "periplus.memory.retrieval.file_votes", "periplus.memory.writing.remember", "periplus.memory.coordination.claims",
                                    "periplus.memory.scopes", "periplus.base.text.secrets"}),
         (("changed", "--since", "0"), {"periplus.memory.briefing.brief", "periplus.memory.retrieval.file_votes", "periplus.memory.writing.remember"}),
+        ((), (_WRITES - _PROJECTS - {"periplus.journal.state.version_graph", "periplus.journal.state.merge"})
+             | {"json", "dataclasses", "rich", "prompt_toolkit", "periplus.agent", "periplus.tui", "periplus.memory.briefing.brief", "periplus.memory.writing.remember",
+                "periplus.project.care.status", "periplus.project.knowledge.task_brief", "periplus.base.text.secrets"}),
     ],
 )  # fmt: skip
 def test_what_agents_ask_often_loads_only_what_it_needs(tmp_path, argv, unwanted):

@@ -53,8 +53,8 @@ def known(tmp_path_factory):
 # -- the command line itself ---------------------------------------------------------------------------------------
 
 
-def test_without_arguments_the_commands_are_listed(sh):
-    done = sh()
+def test_the_help_lists_the_commands(sh):
+    done = sh("--help")
     assert done.err == ""
     for command in COMMANDS:
         assert f"\n    {command.name} " in done.out

@@ -138,7 +138,8 @@ def test_a_session_with_a_mention_a_question_an_undo_and_its_end(shell, terminal
     with FakeProvider(says("I look.", READS), says("The sign.", MENDS), says("", CHECKS), says("It adds now.")) as fake:
         use(shell, fake)
         window = terminal()
-        window.wait_for("/help lists the commands")
+        opened = window.wait_for("/help lists the commands")
+        assert opened.index("Nothing waits for ada.") < opened.index("Periplus, with fake/m")
         window.type("mend @calc.py please")
         window.wait_for("Run it? y(es), n(o), a(lways)")
         window.type("use make instead")

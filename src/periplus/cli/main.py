@@ -6,7 +6,18 @@ Exit codes: 0 done, 1 found a problem (or nothing found), 2 wrong usage or input
 
 from __future__ import annotations
 
-__all__ = ["ALONE", "COMMANDS", "COMMON_OPTIONS", "PARTS", "Command", "leaves", "main", "make_parser", "run"]
+__all__ = [
+    "ALONE",
+    "COMMANDS",
+    "COMMON_OPTIONS",
+    "OVERVIEW",
+    "PARTS",
+    "Command",
+    "leaves",
+    "main",
+    "make_parser",
+    "run",
+]
 
 import argparse
 import errno
@@ -34,7 +45,7 @@ EXIT_DEFECT: Final = 70
 _TELLS_OF_DAMAGE: Final = ("status", "doctor")  # in their output; others warn after theirs
 # Commands that only print: with a closed standard output they would do nothing and yet succeed.
 _ONLY_SAYS: Final = frozenset({
-    "blame", "brief", "candidates list", "changed", "claim list", "code calls", "code find", "code impact", "code map", "code outline",
+    "", "blame", "brief", "candidates list", "changed", "claim list", "code calls", "code find", "code impact", "code map", "code outline",
     "code refs", "code search", "code show", "code status", "completion", "context diff", "context expand", "context log",
     "context refs", "context show", "dispatch agents", "dispatch list", "dispatch show", "dispatch standing", "handoff list",
     "inbox mail", "log", "loop list", "loop show", "models list", "plan list", "plan show", "plugins list", "recall", "related", "review", "servers list", "show",
@@ -110,6 +121,8 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("mcp", "serve this project's memory to MCP clients, over standard input or HTTP on loopback", "periplus.cli.integration.mcp"),
     Command("hook", "handle an event of a coding agent (agents call this, people do not)", "periplus.cli.integration.hook"),
 )  # fmt: skip
+# ``periplus`` alone, with common options at most: no name is typed for it.
+OVERVIEW: Final = Command("", "show what waits for you, and what to type next", "periplus.cli.work.overview")
 # Headings of the help, by the first command below each.
 PARTS: Final[dict[str, str]] = {
     "init": "getting started",
@@ -271,8 +284,6 @@ def _leave(code: int) -> NoReturn:
 def main(argv: Sequence[str]) -> int:
     """Run one command line; return its exit code."""
     as_json = "--json" in argv
-    if not argv and _is_for_talk():
-        argv = ["run"]
     code = 0
     try:
         code = _execute(_parse(argv))
@@ -320,7 +331,7 @@ def _flush_output() -> None:
 
 
 def _is_for_talk() -> bool:
-    """Return whether plain `periplus` starts a session: at a terminal, with the agent set up."""
+    """Return whether plain `periplus` goes on with a session: at a terminal, with the agent set up."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
@@ -386,6 +397,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     elif argv and argv[0] in ALONE and _names_no_action(argv[1:]):
         option = argv[1].partition("=")[0] if argv[1:] else ""
         argv = [argv[0], _ALONE_WITH.get((argv[0], option), ALONE[argv[0]]), *argv[1:]]
+    if _is_overview(argv):
+        return _parse_overview(argv)
     typed = next((word for word in argv if not word.startswith("-")), "")
     _check_first(argv, typed)
     _Parser.argv = argv
@@ -405,9 +418,34 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         parser.exit(0)
     if not arguments.command:
         parser.print_help(sys.stdout)
-        parser.exit(2 if argv else 0)
+        parser.exit(2)
+    _check_store(arguments)
+    return arguments
+
+
+def _check_store(arguments: argparse.Namespace) -> None:
     if arguments.store == "":  # as from an unset variable: do not fall back to another store
         raise _usage_error("--store is empty", "Name a folder, or omit the option.")
+
+
+def _is_overview(argv: Sequence[str]) -> bool:
+    """Return whether only common options are typed, and no command: `periplus`, `periplus --json`."""
+    words = iter(argv)
+    for word in words:
+        option, equals, _ = word.partition("=")
+        if option not in COMMON_OPTIONS:
+            return False
+        if option != "--json" and not equals:
+            next(words, "")
+    return True
+
+
+def _parse_overview(argv: Sequence[str]) -> argparse.Namespace:
+    parser = _Parser(prog="periplus", allow_abbrev=False)
+    _common(parser)
+    arguments = parser.parse_args(argv)
+    _check_store(arguments)
+    arguments.command, arguments.talks = OVERVIEW.name, not argv and _is_for_talk()
     return arguments
 
 
@@ -423,7 +461,8 @@ def make_parser(typed: str, *, is_alone: bool = False) -> argparse.ArgumentParse
     parser = _Parser(
         prog="periplus",
         description="The memory and the logbook of coding agents.",
-        epilog="Run `periplus COMMAND --help` for the options of a command.\nStart with `periplus init` or `periplus tour`.",
+        epilog="Run `periplus COMMAND --help` for the options of a command.\n"
+        "`periplus` alone shows what waits for you.\nStart with `periplus init` or `periplus tour`.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -519,7 +558,7 @@ def _execute(arguments: argparse.Namespace) -> int:
     from periplus.cli.common.face import give_up_output, standard_face
 
     load_msgspec()
-    command = next(row for row in COMMANDS if row.name == arguments.command)
+    command = next(row for row in (*COMMANDS, OVERVIEW) if row.name == arguments.command)
     face = standard_face(as_json=arguments.json, store=arguments.store, color=arguments.color, name=arguments.writer)
     _refuse_unheard(face, arguments)
     execute = _module(command).execute

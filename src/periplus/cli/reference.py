@@ -28,7 +28,7 @@ from periplus.cli.integration.connection_schemas import CONNECT_SCHEMAS
 from periplus.cli.integration.mcp_schemas import MCP_SCHEMAS
 from periplus.cli.integration.web_schemas import WEB_SCHEMAS
 from periplus.cli.journal.redaction_schemas import REDACT_SCHEMAS
-from periplus.cli.main import COMMANDS, COMMON_OPTIONS, PARTS, leaves, make_parser
+from periplus.cli.main import COMMANDS, COMMON_OPTIONS, OVERVIEW, PARTS, leaves, make_parser
 from periplus.cli.memory.candidate_schemas import INBOX_SCHEMAS
 from periplus.cli.memory.relevance_schemas import KNOWING_SCHEMAS
 from periplus.cli.memory.review_schemas import REVIEW_SCHEMAS
@@ -37,6 +37,7 @@ from periplus.cli.reference_pages.events import event_reference, event_schema_te
 from periplus.cli.reference_pages.packages import package_reference
 from periplus.cli.reference_pages.python_api import python_reference
 from periplus.cli.trail.schemas import TRAIL_SCHEMAS
+from periplus.cli.work.overview_schemas import OVERVIEW_SCHEMAS
 from periplus.cli.work.schemas import WORK_SCHEMAS
 from periplus.code.documents.schemas import CODE_SCHEMAS
 
@@ -46,6 +47,7 @@ ALL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     **KNOWING_SCHEMAS,
     **CODE_SCHEMAS,
     **WORK_SCHEMAS,
+    **OVERVIEW_SCHEMAS,
     **DISPATCH_SCHEMAS,
     **LOOP_SCHEMAS,
     **CONNECT_SCHEMAS,
@@ -85,6 +87,8 @@ def _cli_lines() -> Iterator[str]:
     yield "Written by `python -m periplus.cli.reference docs/reference` from the commands themselves."
     yield ""
     yield "    periplus COMMAND [options] [arguments]"
+    yield ""
+    yield f"`periplus` alone, or with the options that every command takes, does not need a COMMAND: {OVERVIEW.help}."
     yield ""
     for command in COMMANDS:
         if command.name in PARTS:

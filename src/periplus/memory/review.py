@@ -17,8 +17,6 @@ from periplus.base.errors import UsageError
 from periplus.base.named_tuple import NamedTuple
 from periplus.journal import Entity, Journal, Transaction, Writer
 from periplus.journal.storage.progress import Progress, no_progress
-from periplus.memory.code_anchors.anchor_creation import anchored
-from periplus.memory.code_anchors.anchor_renewal import renewed_anchors
 from periplus.memory.code_anchors.anchors import Ground
 from periplus.memory.coordination.stuck_work import Stuck, stuck_work
 from periplus.memory.entities.check_results import CHECKED, FAILED, Check, CheckResult, command_of, last_check
@@ -317,6 +315,10 @@ def _confirmed(
     held = entity.value.get("about")
     items = list(held) if isinstance(held, list) else []
     if about:
+        from periplus.memory.code_anchors.anchor_creation import (
+            anchored,
+        )  # it loads what finds symbols: readers need none
+
         kept = [item for item in items if isinstance(item, dict) and item.get("kind") == "entity"]
         value["about"] = [*kept, *(anchored(ref, ground.root).about for ref in about)]
     elif items:
@@ -335,6 +337,8 @@ def _expires(journal: Journal, entity: Entity) -> bool:
 
 
 def _found_again(entity: Entity, item: JSONValue, ground: Ground) -> JSONValue:
+    from periplus.memory.code_anchors.anchor_renewal import renewed_anchors
+
     about, path = renewed_anchors(item, ground)
     if about is None:
         ref = str(item.get("ref", "")) if isinstance(item, dict) else ""
