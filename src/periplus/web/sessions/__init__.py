@@ -1,1 +1,3 @@
-"""Sessions as values: the timeline of a trail, the file that is shared, and its verification."""
+"""A session as something to look at: `timeline` makes items of a trail's steps, `overview` its outline and totals, `search` finds
+steps; `shared_file` and `site` write pages that need nothing else, and `verification` checks them against the trail.
+"""
