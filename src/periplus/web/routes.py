@@ -43,6 +43,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     # health
 )
 ACTS: Final[tuple[Route, ...]] = (
+    # overview
+    Route("/seen", "periplus.web.pages.overview:seen"),
     # memory
     # sessions
     # journal
