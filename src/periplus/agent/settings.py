@@ -16,6 +16,7 @@ __all__ = [
     "Settings",
     "load_settings",
     "read_table",
+    "settings_folder",
 ]
 
 import os
@@ -132,6 +133,12 @@ class Settings:
     @property
     def rules(self) -> tuple[Rule, ...]:
         return tuple(parse_rule(text) for text in self.values["rules"])
+
+
+def settings_folder(environment: Mapping[str, str], home: str) -> str:
+    """Return the user's configuration folder of Periplus (XDG base directory specification)."""
+    base = environment.get("XDG_CONFIG_HOME", "")
+    return os.path.join(base if os.path.isabs(base) else os.path.join(home, ".config"), "periplus")
 
 
 def load_settings(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["RESULT_FILE", "Places", "worktree_name"]
+__all__ = ["RESULT_FILE", "Places", "state_folder_of", "worktree_name"]
 
 import hashlib
 import os
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from periplus.base.named_tuple import NamedTuple
@@ -55,6 +56,12 @@ class Places(NamedTuple):
         """Make the folders, readable by their user alone. Raises OSError."""
         for name in ("worktrees", "runs", "locks", "marks"):
             os.makedirs(os.path.join(self.base, name), mode=0o700, exist_ok=True)
+
+
+def state_folder_of(environment: Mapping[str, str], home: str) -> str:
+    """Return the user's state folder of Periplus (XDG base directory specification)."""
+    base = environment.get("XDG_STATE_HOME", "")
+    return os.path.join(base if os.path.isabs(base) else os.path.join(home, ".local", "state"), "periplus")
 
 
 def worktree_name(text: str, step: str, store: str) -> str:

@@ -18,6 +18,7 @@ def leave_out_relative_folders() -> None:
 
 
 def user_folder(face: Face) -> str:
-    """Return the user's configuration folder of Periplus (XDG base directory specification)."""
-    base = face.environment.get("XDG_CONFIG_HOME", "")
-    return os.path.join(base if os.path.isabs(base) else os.path.join(face.home, ".config"), "periplus")
+    """Return the user's configuration folder of Periplus."""
+    from periplus.agent.settings import settings_folder
+
+    return settings_folder(face.environment, face.home)

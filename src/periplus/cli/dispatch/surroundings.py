@@ -53,9 +53,10 @@ def surroundings_of(face: Face, project: Project) -> Surroundings:
 
 
 def state_folder(face: Face) -> str:
-    """Return the user's state folder of Periplus (XDG base directory specification)."""
-    base = face.environment.get("XDG_STATE_HOME", "")
-    return os.path.join(base if os.path.isabs(base) else os.path.join(face.home, ".local", "state"), "periplus")
+    """Return the user's state folder of Periplus."""
+    from periplus.dispatch.places import state_folder_of
+
+    return state_folder_of(face.environment, face.home)
 
 
 def own_command(face: Face) -> tuple[str, ...]:

@@ -49,7 +49,8 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
             from periplus.cli.dispatch.show import show_board
             from periplus.dispatch.reports.board import board_of
 
-            return show_board(face, _spending(face, project).added(board_of(project.journal, held)))
+            board = board_of(project.journal, held)
+            return show_board(face, _spending(face, project).added(project.journal, board))
         try:
             return _print_events(face, project, held) if face.as_json else _live(face, project, held)
         except KeyboardInterrupt:
@@ -88,7 +89,7 @@ def _live(face: Face, project: Project, held: Entity) -> int:
     inside = _Inside(face, project)
     seen = ends_of(project)
     board, spending = board_of(project.journal, held), _spending(face, project)
-    view = BoardView(spending.added(board), face.palette, inside)
+    view = BoardView(spending.added(project.journal, board), face.palette, inside)
 
     def write(text: str) -> None:
         face.out(text, end="")
@@ -113,7 +114,7 @@ def _spending(face: Face, project: Project) -> LiveSpending:
         adapters = surroundings_of(face, project).options.adapters
     except PeriplusError:
         adapters = {one.name: one for one in ADAPTERS}
-    return LiveSpending(project.journal, Places.of(state_folder(face), project.root), adapters)
+    return LiveSpending(Places.of(state_folder(face), project.root), adapters)
 
 
 class _Watching:
@@ -156,7 +157,7 @@ class _Watching:
     def _draw(self, now_s: float) -> None:
         if now_s - self._read_s >= _AGAIN_S:
             self._read(now_s)
-        self._view.board = self._spending.added(self._board)
+        self._view.board = self._spending.added(self._project.journal, self._board)
         size = self._screen.size
         self._screen.draw(self._view.lines(size, self._project.journal.clock.now_ms()), size)
         self._drawn_s, self.is_changed = now_s, False

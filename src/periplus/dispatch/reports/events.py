@@ -6,7 +6,7 @@ supervisor in the foreground, `periplus dispatch watch --json` in another proces
 
 from __future__ import annotations
 
-__all__ = ["DISPATCH_TYPES", "Event", "EventKind", "EventReader", "note"]
+__all__ = ["DISPATCH_TYPES", "Event", "EventKind", "EventReader", "newest_events", "note"]
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,10 +19,11 @@ from periplus.base.encoding.canonical import JSONValue
 from periplus.dispatch.reports.stored import assignment_of, dispatch_of, numbered, question_of
 from periplus.journal import IndexedRecord, Journal, Writer
 from periplus.journal.history.follow import follow
-from periplus.journal.history.log import news
+from periplus.journal.history.log import news, of_entity
 from periplus.journal.history.record_filter import RecordFilter
 from periplus.journal.history.versions import Versions
 from periplus.memory.entities.schemas import Assignment, Attempt
+from periplus.memory.fulltext.links import linked
 
 EventKind: TypeAlias = Literal["dispatch", "assignment", "run", "question", "integrated", "note"]
 DISPATCH_TYPES: Final = ("dispatch", "assignment", "question")
@@ -85,7 +86,7 @@ class EventReader:
         while True:
             told = news(self._journal, self._seen, _WANTED, lineages=self._journal.lineages(), limit=_NEWS_MAX)
             self._seen = told.seen
-            found += self._events(told.records)
+            found += self.of_records(told.records)
             if not told.more:
                 return found
 
@@ -109,9 +110,10 @@ class EventReader:
         """
         for told in follow(self._journal, self._seen, _WANTED, wait=wait):
             self._seen = told.seen
-            yield list(self._events(told.records))
+            yield list(self.of_records(told.records))
 
-    def _events(self, records: Sequence[IndexedRecord]) -> Iterator[Event]:
+    def of_records(self, records: Sequence[IndexedRecord]) -> Iterator[Event]:
+        """Yield the events of records, which are in the order of their lineages."""
         versions: dict[str, Versions] = {}
         for record in records:
             if not record.version:
@@ -148,6 +150,19 @@ class EventReader:
                 record, assignment_of(before) if before else None, assignment_of(after),
                 numbered(step.value, "place") if step is not None else 0,
             )  # fmt: skip
+
+
+def newest_events(journal: Journal, dispatch: str, limit: int) -> list[Event]:
+    """Return the last events of a dispatch, oldest first. The records of its own entities alone are read."""
+    items = [("dispatch", dispatch)]
+    items += [
+        (kind, one.item_id)
+        for kind in ("assignment", "question")
+        for one in linked(journal, kind, "dispatch", dispatch)
+    ]
+    records = [record for kind, item_id in items for record in of_entity(journal, kind, item_id)[: limit + 1]]
+    records.sort(key=lambda record: (record.ts, record.lineage, record.seq))
+    return list(EventReader(journal, dispatch).of_records(records[-limit:]))[-limit:]
 
 
 _WANTED: Final = RecordFilter(types=DISPATCH_TYPES)

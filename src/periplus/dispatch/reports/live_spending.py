@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 class LiveSpending:
     """Adds to a board what runs have spent until now, as far as their agents print it. Output is read once."""
 
-    def __init__(self, journal: Journal, places: Places, adapters: Mapping[str, Adapter]) -> None:
-        self._journal, self._places, self._adapters = journal, places, adapters
+    def __init__(self, places: Places, adapters: Mapping[str, Adapter]) -> None:
+        self._places, self._adapters = places, adapters
         self._usages: dict[str, Usage] = {}
 
-    def added(self, board: Board) -> Board:
+    def added(self, journal: Journal, board: Board) -> Board:
         return board._replace(
-            rows=tuple(self._row(row) if row.is_going and row.assignment else row for row in board.rows)
+            rows=tuple(self._row(journal, row) if row.is_going and row.assignment else row for row in board.rows)
         )
 
-    def _row(self, row: Row) -> Row:
-        held = self._journal.get("assignment", row.assignment)
+    def _row(self, journal: Journal, row: Row) -> Row:
+        held = journal.get("assignment", row.assignment)
         one = assignment_of(held.value) if held is not None else None
         if one is None or not one.runs or one.runs[-1].ended or one.runs[-1].purpose not in ("work", "review"):
             return row
@@ -42,7 +42,7 @@ class LiveSpending:
                 other for other in one.runs if other.id != run.id and other.session and other.session == run.session
             ]
             usage = self._usages[run.id] = Usage(self._adapters.get(run.agent), before)
-        usage.read(RunFolder(self._places.run(run.id), self._journal.files))
+        usage.read(RunFolder(self._places.run(run.id), journal.files))
         spent = usage.spent
         tokens = row.tokens + spent.tokens_in + spent.cached + spent.out
         return row._replace(tokens=tokens, cost=row.cost + spent.cost_millionths, act=usage.last_words[:200] or row.act)
