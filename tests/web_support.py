@@ -142,7 +142,7 @@ class Site:
         token = self.form_token or self.server.access.form_token(next(iter(self.cookies.values())))
         body = urllib.parse.urlencode({"form_token": token, **fields}, doseq=True)
         response = self.ask("POST", path, body, {"Content-Type": "application/x-www-form-urlencoded"})
-        return self.get(response.location) if follow and response.status == 303 else response
+        return self.get(response.location.partition("#")[0]) if follow and response.status == 303 else response
 
 
 def context(**changes):

@@ -104,7 +104,7 @@ class Application:
             data, media_type = found
             return Response(data, media_type=media_type, headers={"cache-control": "no-cache"})
         if path.startswith("/open/"):
-            return self._enter(path.removeprefix("/open/"), is_known=not refused)
+            return self._enter(*_split(path.removeprefix("/open/")), is_known=not refused)
         if refused:
             return self._locked(
                 path,
@@ -114,13 +114,13 @@ class Application:
         scope["state"] = {"cookie": next(one for one in cookies if self._access.is_reader(one))}
         return None
 
-    def _enter(self, token: str, *, is_known: bool) -> Response:
+    def _enter(self, token: str, page: str, *, is_known: bool) -> Response:
         from starlette.responses import RedirectResponse
 
         reader = self._access.enter(token)
         if not reader:
-            return RedirectResponse("/", 303) if is_known else self._refusal("token")
-        response = RedirectResponse("/", 303)
+            return RedirectResponse(page, 303) if is_known else self._refusal("token")
+        response = RedirectResponse(page, 303)
         response.set_cookie(self._access.cookie_name, reader, httponly=True, samesite="strict", path="/")
         self._on_enter()
         return response
@@ -265,6 +265,12 @@ class Application:
 
 
 _BODY_BYTES_MAX: Final = 3 << 20
+
+
+def _split(path: str) -> tuple[str, str]:
+    """Return the token of an address that lets somebody in, and the page of ours that it leads to."""
+    token, _, page = path.partition("/")
+    return token, f"/{urllib.parse.quote(page.lstrip('/'))}"
 
 
 def _cookies(request: Request, name: str) -> list[str]:

@@ -79,6 +79,10 @@ class WebServer:
         """The address that lets somebody in, once."""
         return f"http://{_HOST if self._port else 'localhost'}{f':{self._port}' if self._port else ''}/open/{self.access.token}"
 
+    def address(self, page: str) -> str:
+        """The address that lets somebody in, once, and leads to ``page``, which begins with ``/``."""
+        return self.url + page
+
     def wake(self) -> None:
         """Report that there is something new, from any thread."""
         self._wake()
