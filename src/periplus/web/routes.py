@@ -37,6 +37,9 @@ ROUTES: Final[tuple[Route, ...]] = (
     # sessions
     # journal
     # work
+    Route("/work", "periplus.web.pages.work.overview:work"),
+    Route("/work/plan/{id}", "periplus.web.pages.work.plan:plan"),
+    Route("/work/dispatch/{id}", "periplus.web.pages.work.dispatch:dispatch"),
     # run
     # code
     # contexts
@@ -49,6 +52,20 @@ ACTS: Final[tuple[Route, ...]] = (
     # sessions
     # journal
     # work
+    Route("/work/step/{id}/take", "periplus.web.pages.work.acts:take_step"),
+    Route("/work/step/{id}/state", "periplus.web.pages.work.acts:change_state"),
+    Route("/work/claim/{id}/release", "periplus.web.pages.work.acts:release_claim"),
+    Route("/work/question/{id}/answer", "periplus.web.pages.work.acts:answer_question"),
+    Route("/work/mail", "periplus.web.pages.work.acts:send_mail"),
+    Route("/work/mail/{id}/read", "periplus.web.pages.work.acts:read_mail"),
+    Route("/work/mail/{id}/answer", "periplus.web.pages.work.acts:answer_mail"),
+    Route("/work/handoff", "periplus.web.pages.work.acts:write_handoff"),
+    Route("/work/handoff/{id}/accept", "periplus.web.pages.work.acts:accept_handoff"),
+    Route("/work/handoff/{id}/close", "periplus.web.pages.work.acts:close_handoff"),
+    Route("/work/candidate/{id}/accept", "periplus.web.pages.work.acts:accept_candidate"),
+    Route("/work/candidate/{id}/refuse", "periplus.web.pages.work.acts:refuse_candidate"),
+    Route("/work/dispatch/{id}/stop", "periplus.web.pages.work.dispatch_acts:stop"),
+    Route("/work/dispatch/{id}/retry", "periplus.web.pages.work.dispatch_acts:retry"),
     # contexts
     # health
 )

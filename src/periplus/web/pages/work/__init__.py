@@ -1,0 +1,1 @@
+"""Pages of work: plans, claims, mail, handoffs, and dispatches with their lanes."""
