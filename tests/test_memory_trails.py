@@ -381,7 +381,7 @@ def test_the_index_kept_up_equals_the_one_made_anew(operations, tmp_path_factory
 @pytest.mark.slow
 def test_tables_of_an_older_version_are_made_anew(project):
     project.remember(Memory("note", "kept in the journal"))
-    assert MemoryIndexer.version == 11
+    assert MemoryIndexer.version == 12
     path = project.journal.index.path
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("UPDATE meta SET value = 'older' WHERE name = 'identity'")

@@ -150,9 +150,11 @@ def object_of_card(card: Mapping[str, JSONValue]) -> bytes:
     return bytes.fromhex(name)
 
 
-def documents_of_trail(entity: Entity, read: Callable[[bytes], bytes]) -> list[Document]:
-    """Return the documents of a trail; ``read`` fetches an object by its digest. Raises what reading a damaged trail
-    raises.
+def documents_of_trail(
+    entity: Entity, read: Callable[[bytes], bytes], saw: Callable[[Step], None] | None = None
+) -> list[Document]:
+    """Return the documents of a trail; ``read`` fetches an object by its digest, ``saw`` gets each step. Raises what
+    reading a damaged trail raises.
     """
     from periplus.trail import BY_CODE, TrailReader  # imported here: writing a note does not need it
 
@@ -165,6 +167,8 @@ def documents_of_trail(entity: Entity, read: Callable[[bytes], bytes]) -> list[D
     all_paths: dict[str, None] = {}
     for index, step in enumerate(reader.steps()):
         at_ms += step.delta_ms
+        if saw is not None:
+            saw(step)
         opcode = BY_CODE.get(step.code)
         name = opcode.name if opcode is not None else ""
         path = _relative(_path(name, step), cwd)

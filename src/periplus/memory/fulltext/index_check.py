@@ -12,6 +12,7 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from periplus.memory.fulltext.index_rows import TABLES, document_row, links_of, touched_rows, words_row
+from periplus.memory.fulltext.list_rows import LISTED_TABLES, listed_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from periplus.memory.fulltext.index_rows import Rows
 
 _NAMED_MAX: Final = 3
-_BESIDE: Final = ("texts", "touched", "replaced", "links", "search_faults")
+_BESIDE: Final = ("texts", "touched", "replaced", "links", "search_faults", *LISTED_TABLES)
 _WORDS: Final = "body, title, path, context, day, kind, sense"
 _ID_SHIFT: Final = 15
 Row: TypeAlias = tuple[object, ...]
@@ -110,6 +111,8 @@ def _differing(
         "touched": {row for item in rows.documents for row in touched_rows(item)},
         "replaced": {(target, *key) for target in rows.replaced},
         "links": {(*pair, *key) for pair in links_of(entity)},
+        "listed": {listed_row(entity)} if entity.item_type != "trail" else set(),
+        "sessions": {rows.session} if rows.session else set(),
     }
     for table, there in expected.items():
         if there != beside[table].of(entity.item_id):

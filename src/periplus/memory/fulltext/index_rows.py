@@ -111,12 +111,15 @@ class Pending(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The rows of an entity: ``digest`` of its text, if it has one; the ids that it supersedes."""
+    """The rows of an entity: ``digest`` of its text, if it has one; the ids that it supersedes; of a session its row
+    in ``sessions``.
+    """
 
     documents: Sequence[Pending] = ()
     digest: bytes = b""
     replaced: tuple[str, ...] = ()
     fault: str = ""
+    session: tuple[object, ...] = ()
 
 
 def superseded_in(relations: object) -> list[str]:

@@ -6,4 +6,4 @@ __all__ = ["INDEX_VERSION"]
 
 from typing import Final
 
-INDEX_VERSION: Final = 11
+INDEX_VERSION: Final = 12

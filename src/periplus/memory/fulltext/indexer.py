@@ -15,7 +15,7 @@ __all__ = ["TOKENIZER", "MemoryIndexer"]
 
 import sqlite3
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.encoding import hashing
 from periplus.base.errors import PeriplusError
@@ -36,6 +36,11 @@ from periplus.memory.fulltext.index_rows import (
     words_row,
 )
 from periplus.memory.fulltext.index_version import INDEX_VERSION
+from periplus.memory.fulltext.list_rows import LISTED_SCHEMA, LISTED_TABLES, listed_row, session_row
+
+if TYPE_CHECKING:
+    from periplus.memory.fulltext.documents import Document
+    from periplus.trail.model import Step
 
 TOKENIZER: Final = "porter unicode61 remove_diacritics 2 categories 'L* N* M* Co'"
 _WORDS: Final = f'USING fts5(body, title, path, context, day, kind, sense, tokenize="{TOKENIZER}")'
@@ -73,7 +78,8 @@ CREATE TABLE links (field TEXT NOT NULL, value TEXT NOT NULL, item_type TEXT NOT
 CREATE INDEX links_by_item ON links (item_type, item_id);
 CREATE INDEX links_by_value ON links (field, value);
 CREATE TABLE search_faults (item_type TEXT NOT NULL, item_id TEXT NOT NULL, what TEXT NOT NULL,
-    PRIMARY KEY (item_type, item_id))
+    PRIMARY KEY (item_type, item_id));
+{LISTED_SCHEMA.strip()}
 """
 _VERSION: Final = INDEX_VERSION
 _NAMED_MAX: Final = 10
@@ -123,6 +129,10 @@ class MemoryIndexer:
             key = (entity.item_type, entity.item_id)
             db.executemany("INSERT INTO links VALUES (?, ?, ?, ?)", [(*pair, *key) for pair in links_of(entity)])
             rows = self.rows_of(entity)
+            if entity.item_type != "trail":
+                db.execute(f"INSERT INTO listed VALUES ({'?, ' * 9}?)", listed_row(entity))  # noqa: S608 - a constant
+            if rows.session:
+                db.execute(f"INSERT INTO sessions VALUES ({'?, ' * 17}?)", rows.session)  # noqa: S608 - a constant
             if rows.fault:
                 db.execute("INSERT OR REPLACE INTO search_faults VALUES (?, ?, ?)", (*key, rows.fault))
             if rows.digest:
@@ -165,7 +175,8 @@ class MemoryIndexer:
                 db.executemany(f"DELETE FROM {table} WHERE rowid = ?", ids)  # noqa: S608 - constants
             if has_vectors:
                 db.executemany("DELETE FROM vectors WHERE id = ?", ids)
-            for table in ("documents", "texts", "touched", "replaced", "links", "search_faults"):
+            listed = LISTED_TABLES[entity.item_type == "trail"]
+            for table in ("documents", "texts", "touched", "replaced", "links", "search_faults", listed):
                 db.execute(f"DELETE FROM {table} WHERE item_type = ? AND item_id = ?", key)  # noqa: S608 - constants
 
     def _insert_all(self, db: sqlite3.Connection, pending: list[Pending]) -> None:
@@ -187,38 +198,55 @@ class MemoryIndexer:
 
     def rows_of(self, entity: Entity) -> Rows:
         """Return the rows of a live entity, without links. An error in reading a trail becomes the fault of the rows."""
-        from periplus.memory.fulltext.documents import documents_of_memory, documents_of_rewritten, documents_of_trail
-
         if entity.item_type in self._hidden:
             return Rows()  # among them candidates: nobody finds them before they are accepted
-        key = (entity.item_type, entity.item_id)
-        is_trail = entity.item_type == "trail"
-        try:
-            documents = documents_of_trail(entity, self._read) if is_trail else documents_of_memory(entity)
-            documents += documents_of_rewritten(entity) if is_trail else []
-        except PeriplusError as error:
-            return Rows(fault=str(error))
+        if entity.item_type == "trail":
+            return self._rows_of_trail(entity)
+        from periplus.memory.fulltext.documents import documents_of_memory
+
         value = entity.value
-        state = value.get("state", "")
-        confidence = value.get("confidence", 100)
-        about = value.get("about")
-        anchored = isinstance(about, list) and any(isinstance(item, dict) and item.get("sha256") for item in about)
-        place = int.from_bytes(hashing.sha256("\0".join(key).encode()).digest()[:2], "big")
-        pending = [
-            Pending(
-                _row_id(document.ts, place + document.part),
-                key,
-                document,
-                REWRITTEN if document.part < -1 else state if isinstance(state, str) else "",
-                min(100, max(0, confidence)) if isinstance(confidence, int) else 100,
-                anchored,
-            )
-            for document in documents
-        ]
-        if is_trail:
-            return Rows(pending)
         digest = text_digest(entity.item_type, str(value.get("text", "")))
-        return Rows(pending, digest, tuple(superseded_in(value.get("relations"))))
+        return Rows(_pending(entity, documents_of_memory(entity)), digest, tuple(superseded_in(value.get("relations"))))
+
+    def _rows_of_trail(self, entity: Entity) -> Rows:
+        from periplus.memory.fulltext.documents import documents_of_rewritten, documents_of_trail
+        from periplus.trail.listings.model_costs import ModelCosts, plus_call
+
+        costs, fault = ModelCosts(), ""
+        documents: list[Document] = []
+
+        def count(step: Step) -> None:
+            nonlocal costs
+            costs = plus_call(costs, step)
+
+        try:
+            documents = documents_of_trail(entity, self._read, count)
+            documents += documents_of_rewritten(entity)
+        except PeriplusError as error:
+            fault, documents, costs = str(error), [], ModelCosts()
+        session = () if entity.value.get("format") == "git" else session_row(entity, costs)
+        return Rows(_pending(entity, documents), fault=fault, session=session)
+
+
+def _pending(entity: Entity, documents: Sequence[Document]) -> list[Pending]:
+    """Return the documents of an entity with the columns that they share."""
+    key, value = (entity.item_type, entity.item_id), entity.value
+    state = value.get("state", "")
+    confidence = value.get("confidence", 100)
+    about = value.get("about")
+    anchored = isinstance(about, list) and any(isinstance(item, dict) and item.get("sha256") for item in about)
+    place = int.from_bytes(hashing.sha256("\0".join(key).encode()).digest()[:2], "big")
+    return [
+        Pending(
+            _row_id(document.ts, place + document.part),
+            key,
+            document,
+            REWRITTEN if document.part < -1 else state if isinstance(state, str) else "",
+            min(100, max(0, confidence)) if isinstance(confidence, int) else 100,
+            anchored,
+        )
+        for document in documents
+    ]
 
 
 def _row_id(ts: str, place: int) -> int:
