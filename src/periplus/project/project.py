@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from periplus.memory.briefing.recent_changes import ChangesSince
     from periplus.memory.code_anchors.anchors import Ground
     from periplus.memory.reflection.candidates import Accepted
+    from periplus.memory.retrieval.listing import MemoryFilter, MemoryPage, MemorySort
     from periplus.memory.retrieval.recall import Recall
     from periplus.memory.retrieval.related import Related
     from periplus.memory.retrieval.search import Filters
@@ -282,6 +283,20 @@ class Project(ProjectStore):
         from periplus.project.knowledge.grounds import ground_of
 
         return ground_of(self)
+
+    def memory_page(
+        self,
+        wanted: MemoryFilter | None = None,
+        *,
+        sort: MemorySort = "newest",
+        number: int = 1,
+        size: int = 100,
+        with_facets: bool = True,
+    ) -> MemoryPage:
+        """Return page ``number`` of a list of memory, with counts; see ``memory.retrieval.listing``. Raises UsageError."""
+        from periplus.project.knowledge.memory_list import list_memory
+
+        return list_memory(self, wanted, sort=sort, number=number, size=size, with_facets=with_facets)
 
     def show(self, reference: str) -> Entity:
         """Return the entity whose id begins with ``reference``."""

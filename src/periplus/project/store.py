@@ -148,6 +148,14 @@ class ProjectStore:
         if self._look_due_ns or is_due(self.journal):
             self.look_if_due()
 
+    def refresh_index(self) -> None:
+        """Take in what was written, into the index as far as it can be written; readers of its tables see the rest as
+        ``journal.unindexed``.
+        """
+        self.journal.refresh()
+        if self.journal.index.is_writable and self.journal.unindexed():
+            self.journal.project()
+
     # -- the folder of the notification log, where one was migrated ----------------------------------------------------
 
     def keep(self, mode: ModeFile) -> None:

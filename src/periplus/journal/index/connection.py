@@ -127,13 +127,14 @@ class _Cursor(sqlite3.Cursor):
 
 
 class Connection(sqlite3.Connection):
-    """A connection that remembers damage in ``is_damaged``. ``path`` is for errors; ``common`` is a cache of ``memory.search``, with the
-    index state it belongs to.
+    """A connection that remembers damage in ``is_damaged``. ``path`` is for errors; ``common`` and ``counts`` are caches of
+    ``memory.search`` and of ``memory.listing``, with the index state they belong to.
     """
 
     is_damaged = False
     path = ""
     common: tuple[object, dict[tuple[str, str, str], int]] | None = None
+    counts: tuple[object, dict[object, dict[Any, int] | None]] | None = None
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
