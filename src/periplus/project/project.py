@@ -60,6 +60,13 @@ if TYPE_CHECKING:
     from periplus.project.trail_store.cards import ImportedTrail
     from periplus.project.trail_store.lookup import TrailFile
     from periplus.project.trail_store.recording import Abandoned, Recording, Sealed
+    from periplus.project.trail_store.session_list import (
+        DaySessions,
+        SessionFilter,
+        SessionPage,
+        SessionSort,
+        WeekSpent,
+    )
     from periplus.project.trail_store.transcript_watch import FollowedFile
     from periplus.trail.model import Status as TrailStatus
     from periplus.trail.recording.recorder import Run
@@ -385,6 +392,28 @@ class Project(ProjectStore):
         return follow(self.journal, seen, wanted, wait=wait, lineages=lineages, timeout_s=timeout_s)
 
     # -- trails ------------------------------------------------------------------------------------------------------
+
+    def session_page(
+        self, wanted: SessionFilter | None = None, *, sort: SessionSort = "newest", number: int = 1, size: int = 100
+    ) -> SessionPage:
+        """Return page ``number`` of a list of sessions, with counts and sums; see ``project.trail_store.session_list``.
+        Raises UsageError.
+        """
+        from periplus.project.trail_store.session_list import SessionFilter, session_page
+
+        return session_page(self, wanted or SessionFilter(), sort=sort, number=number, size=size)
+
+    def spent_by_week(self, weeks: int = 26) -> tuple[WeekSpent, ...]:
+        """Return what sessions of each agent spent in each of the last weeks, the oldest first."""
+        from periplus.project.trail_store.session_list import spent_by_week
+
+        return spent_by_week(self, weeks)
+
+    def sessions_by_day(self, days: int = 180) -> tuple[DaySessions, ...]:
+        """Return sums of the sessions that began on each of the last days, the oldest first; days without any are left out."""
+        from periplus.project.trail_store.session_list import sessions_by_day
+
+        return sessions_by_day(self, days)
 
     def import_transcript(
         self, path: str, *, source_format: SourceFormat | None = None, progress: Progress | None = None
