@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from periplus.journal.care.redaction import Redaction
     from periplus.journal.checkpoints.creation import Made
     from periplus.journal.exchange.package import Packed
+    from periplus.journal.history.activity import Activity
     from periplus.journal.history.cursors import Reader
     from periplus.journal.history.log import News, Page, RecordFilter
     from periplus.journal.history.undo import Undoing
@@ -372,6 +373,13 @@ class Project(ProjectStore):
         if reader is not None:
             return reader.look(wanted, lineages=lineages, limit=limit)
         return news(self.journal, seen, wanted or RecordFilter(), lineages=lineages, limit=limit)
+
+    def activity(self, days: int = 90) -> Activity:
+        """Return the records of the last days by day and by type; see ``journal.history.activity``."""
+        from periplus.journal.history.activity import activity
+
+        self.refresh_index()
+        return activity(self.journal, days)
 
     def looked_at(self) -> dict[str, int]:
         """Return the last seq, of each lineage, that the last ``log`` could have shown."""
