@@ -52,11 +52,24 @@ def test_windows_of_the_log_show_each_record_once_whatever_their_size(journal):
 def test_a_window_examines_no_more_than_it_says(journal):
     for number in range(1, 41):
         note(journal, number, text="n")
-    put(journal, 1, text="the newest")
-    page = newest_within(journal, RecordFilter(types=("decision",)), lineages=[journal.lineage], before={journal.lineage: 41},
-                         limit=5, window=10)  # fmt: skip
-    assert page.records == []
-    assert page.before == {journal.lineage: 31}
+    lineages, before = [journal.lineage], {journal.lineage: 41}
+    page = newest_within(
+        journal, RecordFilter(writers=("nobody",)), lineages=lineages, before=before, limit=5, window=10
+    )
+    assert (page.records, page.before) == ([], {journal.lineage: 31})
+
+
+def test_a_window_without_a_wanted_type_is_skipped(journal):
+    seq = put(journal, 1, text="the only one")
+    for number in range(1, 41):
+        note(journal, number, text="n")
+    wanted = RecordFilter(types=("decision",))
+    page = newest_within(journal, wanted, lineages=[journal.lineage], before={}, limit=5, window=10)
+    assert [record.seq for record in page.records] == [seq]
+    page = newest_within(
+        journal, RecordFilter(types=("trap",)), lineages=[journal.lineage], before={}, limit=5, window=10
+    )
+    assert (page.records, page.before) == ([], {})
 
 
 def test_entities_as_they_were_are_their_last_records_until_then(journal):

@@ -116,19 +116,13 @@ def newest_within(
     _refuse_negative(limit)
     journal.refresh()
     journal.project()
-    condition, values = wanted.where()
     rows: list[list[IndexedRecord]] = []
     starts: dict[str, int] = {}
     floors = journal.index.floors()
     has_more = False
     for lineage in lineages:
         start = min(before.get(lineage, 2**62), _indexed_end(journal, lineage) + 1)
-        first = max(start - window, 1)
-        found = journal.index.records(
-            f"lineage = ? AND seq < ? AND seq >= ?{condition} ORDER BY seq DESC",
-            [lineage, start, first, *values],
-            limit + 1,
-        )
+        found, first = _window(journal.index, lineage, wanted, start, limit, window)
         if not any(wanted):
             _check_unbroken(journal, found, start if start > floors.get(lineage, 1) else 1)
         has_more = has_more or first > floors.get(lineage, 1)
@@ -145,6 +139,28 @@ def newest_within(
             starts[lineage] = last[-1] if last else found[0].seq + 1
     _check_rows(journal, records)
     return Page(records, starts if has_more else {})
+
+
+def _window(
+    index: Index, lineage: str, wanted: RecordFilter, start: int, limit: int, window: int
+) -> tuple[list[IndexedRecord], int]:
+    """Return at most ``limit`` + 1 records of one window before ``start``, and where it begins.
+
+    Where the first one has none of the wanted types, it is the window that ends with the newest record of them.
+    """
+    condition, values = wanted.where()
+    where = f"lineage = ? AND seq < ? AND seq >= ?{condition} ORDER BY seq DESC"
+    first = max(start - window, 1)
+    found = index.records(where, [lineage, start, first, *values], limit + 1)
+    if wanted.types and not found and first > 1:
+        newest_of_type = (
+            "SELECT MAX(seq) FROM records INDEXED BY records_by_item WHERE item_type = ? AND lineage = ? AND seq < ?"
+        )
+        rows = (index.db.execute(newest_of_type, (name, lineage, first)).fetchone() for name in wanted.types)
+        start = max(row[0] or 0 for row in rows) + 1
+        first = max(start - window, 1)
+        found = index.records(where, [lineage, start, first, *values], limit + 1)
+    return found, first
 
 
 def newest_by_pages(
