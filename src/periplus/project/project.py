@@ -718,13 +718,13 @@ class Project(ProjectStore):
 
         return refuse(self.journal, reference, self.writer)
 
-    def waiting(self, reader: str = "") -> Waiting:
+    def waiting(self, reader: str = "", *, with_review: bool = True) -> Waiting:
         """Return what waits for this writer, work in progress, and changes since ``reader`` looked; see
         ``periplus.project.care.waiting``.
         """
         from periplus.project.care.waiting import waiting_of
 
-        return waiting_of(self, reader)
+        return waiting_of(self, reader, with_review=with_review)
 
     def note_look(self, reader: str) -> None:
         """Store that ``reader`` has seen all changes until now. Raises EnvironmentFailure."""

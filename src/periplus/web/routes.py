@@ -32,6 +32,7 @@ NAVIGATION: Final[tuple[tuple[str, str, str], ...]] = (
 ROUTES: Final[tuple[Route, ...]] = (
     # overview
     Route("/", "periplus.web.pages.overview:overview"),
+    Route("/due", "periplus.web.pages.overview:due"),
     Route("/leave", "periplus.web.pages.leaving:leave"),
     # memory
     # sessions

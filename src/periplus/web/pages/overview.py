@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Overview", "Section", "overview", "seen"]
+__all__ = ["Overview", "Section", "due", "overview", "seen"]
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -46,33 +46,35 @@ class Overview(NamedTuple):
     for_person: tuple[Section, ...]
     work: tuple[Section, ...]
     changes: Section
-    problem: str
-    mend: str
 
 
 def overview(asked: Asked) -> View:
     """Show the state of the project at a glance."""
     project = asked.project
-    waiting = project.waiting(READER)
-    status = project.status()
+    waiting = project.waiting(READER, with_review=False)
     shown = Overview(
         waiting,
         _sections(
             ("Questions of agents", waiting.questions, "/work"), ("Mail", waiting.mail, "/work"),
             ("Conflicts", waiting.conflicts, "/memory?state=conflict"), ("Handoffs", waiting.handoffs, "/work"),
             ("Proposed memory", waiting.candidates, "/memory?type=candidate"), ("Proposed skills", waiting.skills, "/memory?type=skill_candidate"),
-            ("To review", waiting.review, "/memory?stale=1"),
         ),
         _sections(
             ("Here now", waiting.present, "/work"), ("Steps under way", waiting.doing, "/work"), ("Dispatched", waiting.at_work, "/work"),
             ("Claims", waiting.claims, "/work"), ("Ready to start", waiting.ready, "/work"),
         ),
         _section("Changed since you looked", waiting.changes, "/journal"),
-        status.damage or status.found,
-        status.mend or "periplus doctor",
     )  # fmt: skip
-    values = {"shown": shown, "status": status, "activity": _activity(asked), "spent": _spent(asked)}
+    values = {"shown": shown, "activity": _activity(asked), "spent": _spent(asked)}
     return View("overview.html", "Overview", values, "periplus")
+
+
+def due(asked: Asked) -> View:
+    """Show the memory that is to be reviewed: a part of the overview that takes longer, and a page by itself."""
+    from periplus.project.care.waiting import review_of
+
+    section = _section("To review", review_of(asked.project), "/memory?stale=1")
+    return View("due.html", "To review", {"section": section}, "periplus review")
 
 
 def seen(asked: Asked, form: Form) -> Done:
