@@ -147,7 +147,7 @@ class Application:
                 asked = self._asked(project, request)
                 return self._shown(asked, page(asked), request)
 
-            return await self._answered(request, question)
+            return await self._answered(request, question, takes_damage=row.takes_damage)
 
         return answer
 
@@ -162,7 +162,7 @@ class Application:
                 asked = self._asked(project, request)
                 return self._shown(asked, load(row.target)(asked, form), request)
 
-            return await self._answered(request, question)
+            return await self._answered(request, question, takes_damage=row.takes_damage)
 
         return answer
 
@@ -186,9 +186,11 @@ class Application:
                                safe="Nothing was changed.", mend="Load the page again.")  # fmt: skip
         return form
 
-    async def _answered(self, request: Request, question: Callable[[Project], Response]) -> Response:
+    async def _answered(
+        self, request: Request, question: Callable[[Project], Response], *, takes_damage: bool
+    ) -> Response:
         try:
-            return await self._desk.ask(question)
+            return await self._desk.ask(question, takes_damage=takes_damage)
         except PeriplusError as error:
             return self._problem(request, error)
         except Exception as error:  # noqa: BLE001 - a defect of one page must not end the server

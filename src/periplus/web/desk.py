@@ -35,13 +35,17 @@ class Desk:
         self._opened: list[Project] = []
         self._waiting = 0
 
-    async def ask(self, question: Callable[[Project], T]) -> T:
-        """Return the answer of ``question``. Raises what it raises, and RefusedError where too many wait."""
+    async def ask(self, question: Callable[[Project], T], *, takes_damage: bool = False) -> T:
+        """Return the answer of ``question``. Raises what it raises, RefusedError where too many wait, and the damage of a journal unless the
+        question ``takes_damage``.
+        """
         if self._waiting >= WAITING_MAX:
             raise RefusedError("too many requests at once", safe="Nothing was changed.", mend="Load the page again.")
         self._waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._executor, self._answer, question)
+            return await asyncio.get_running_loop().run_in_executor(
+                self._executor, self._answer, question, takes_damage
+            )
         finally:
             self._waiting -= 1
 
@@ -57,17 +61,20 @@ class Desk:
             self._executor.submit(end)
         self._executor.shutdown()
 
-    def _answer(self, question: Callable[[Project], T]) -> T:
+    def _answer(self, question: Callable[[Project], T], takes_damage: bool) -> T:  # noqa: FBT001 - an executor passes no names
         project: Project | None = getattr(self._own, "project", None)
         try:
             if project is None:
                 project = self._own.project = self._opening()
-            if project.journal.damage is not None:
+            if project.journal.damage is not None and not takes_damage:
                 raise project.journal.damage
-            return question(project)
+            answer = question(project)
         except (DamageError, EnvironmentFailure, NotAStoreError):
             self._drop()
             raise
+        if project.journal.damage is not None:
+            self._drop()  # the next question sees whether it was repaired
+        return answer
 
     def _drop(self) -> None:
         project: Project | None = getattr(self._own, "project", None)

@@ -12,10 +12,14 @@ from periplus.base.named_tuple import NamedTuple
 
 
 class Route(NamedTuple):
-    """An address, with ``{name}`` for its parts (``{name:path}`` takes slashes, too), and ``module:function``."""
+    """An address, with ``{name}`` for its parts (``{name:path}`` takes slashes, too), and ``module:function``.
+
+    A page that ``takes_damage`` is asked even where the journal is damaged, and says so itself.
+    """
 
     address: str
     target: str
+    takes_damage: bool = False
 
 
 # The pages of the navigation, with the key that opens each after `g`.
