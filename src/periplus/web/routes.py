@@ -41,6 +41,13 @@ ROUTES: Final[tuple[Route, ...]] = (
     # memory
     # sessions
     # journal
+    Route("/journal", "periplus.web.pages.journal.records:journal", takes_damage=True),
+    Route("/journal/at", "periplus.web.pages.journal.past:past"),
+    Route("/journal/difference", "periplus.web.pages.journal.past:difference"),
+    Route("/journal/head", "periplus.web.pages.journal.proofs:head"),
+    Route("/journal/proof", "periplus.web.pages.journal.proofs:proof"),
+    Route("/journal/undo", "periplus.web.pages.journal.undo:undo_plan"),
+    Route("/journal/{seq:int}", "periplus.web.pages.journal.record:record", takes_damage=True),
     # work
     Route("/work", "periplus.web.pages.work.overview:work"),
     Route("/work/plan/{id}", "periplus.web.pages.work.plan:plan"),
@@ -56,6 +63,7 @@ ACTS: Final[tuple[Route, ...]] = (
     # memory
     # sessions
     # journal
+    Route("/journal/undo", "periplus.web.pages.journal.undo:undo"),
     # work
     Route("/work/step/{id}/take", "periplus.web.pages.work.acts:take_step"),
     Route("/work/step/{id}/state", "periplus.web.pages.work.acts:change_state"),
