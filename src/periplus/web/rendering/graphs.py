@@ -182,17 +182,15 @@ def _columns(found: Placed) -> list[_Column]:
 
 
 def _folded(found: Placed, layers: Sequence[_Column], step: float) -> list[_Box]:
-    """Return the corners of the nodes of a graph with folded layers: each layer in the middle, in its order."""
+    """Return the corners of the nodes of a graph with folded layers: each layer from the top, in its order."""
     members: list[list[int]] = [[] for _ in layers]
     for one in sorted(range(len(found.places)), key=lambda one: found.places[one].position):
         members[found.places[one].layer].append(one)
-    rows = [-(-len(own) // layer.columns) for own, layer in zip(members, layers, strict=True)]
     corners = [_Box(0, 0)] * len(found.places)
-    for own, layer, count in zip(members, layers, rows, strict=True):
-        top = _MARGIN + (max(rows) - count) / 2 * step
+    for own, layer in zip(members, layers, strict=True):
         for place, one in enumerate(own):
             x = layer.left + place % layer.columns * (_WIDTH + _GAP_ACROSS)
-            corners[one] = _Box(x, top + place // layer.columns * step)
+            corners[one] = _Box(x, _MARGIN + place // layer.columns * step)
     return corners
 
 

@@ -64,21 +64,17 @@ def treemap(tiles: Sequence[Tile], *, label: str, kind: str = "plain") -> Markup
     is_flat = not any(tile.tiles for tile in tiles)
     tiny = sum(map(_size, tiles)) * _LEAST / (_WIDE * _HEIGHT)
     shown = _with_rest(tiles, tiny, "", TILES_MAX - 1 if is_flat else _GROUPS_MAX)
-    least = max(tiny, _least_size([tile for tile, _ in shown], TILES_MAX - 2 * len(shown)))
+    total = max(1, sum(size for _, size in shown))
+    room = TILES_MAX - 2 * len(shown)
     for tile, area in _squarified(shown, whole):
-        pieces += _group(tile, area, least) if tile.tiles else _leaf(tile, area)
+        # A group gets its share of the tiles, so that none is without any.
+        pieces += _group(tile, area, tiny, int(room * _size(tile) / total)) if tile.tiles else _leaf(tile, area)
     pieces.append("</svg></figure>")
     return Markup("".join(pieces))  # noqa: S704  (each piece is ours or escaped)
 
 
 def _size(tile: Tile) -> int:
     return sum(map(_size, tile.tiles)) if tile.tiles else max(0, tile.size)
-
-
-def _least_size(tiles: Sequence[Tile], count_max: int) -> int:
-    """Return the size under which an inner tile is not drawn on its own, so that at most ``count_max`` are."""
-    sizes = sorted((_size(inner) for tile in tiles for inner in tile.tiles), reverse=True)
-    return sizes[count_max] + 1 if len(sizes) > count_max else 0
 
 
 def _with_rest(tiles: Sequence[Tile], least: float, href: str, count_max: int) -> list[tuple[Tile, int]]:
@@ -135,14 +131,14 @@ def _worst(largest: float, smallest: float, row: float, side: float) -> float:
     return max(largest / square, square / smallest)
 
 
-def _group(tile: Tile, area: _Area, least: float) -> Iterator[str]:
+def _group(tile: Tile, area: _Area, least: float, count_max: int) -> Iterator[str]:
     """Yield a tile with a heading and its tiles below; without the heading where it has no room."""
     has_heading = area.height > 2.5 * _HEADING and area.width > 3 * _HEADING
     inner = _Area(area.x, area.y + _HEADING, area.width, area.height - _HEADING) if has_heading else area
     if has_heading:
         heading = _Area(area.x, area.y, area.width, _HEADING)
         yield from _shape(tile, heading, "group", 14.0)
-    for own, place in _squarified(_with_rest(tile.tiles, least, tile.href, TILES_MAX), inner):
+    for own, place in _squarified(_with_rest(tile.tiles, least, tile.href, count_max), inner):
         yield from _leaf(own, place)
 
 
