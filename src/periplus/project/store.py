@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 _CONFIG_BYTES_MAX: Final = 1 << 20
+_FILES_MANY: Final = 4_000  # entity files, whose look takes some hundredths of a second
+_LOOK_PAUSE_NS: Final = 1_000_000_000
 
 
 class Closing(Protocol):
@@ -62,6 +64,7 @@ class ProjectStore:
         self.folder = os.path.dirname(root)
         self.beside: tuple[str, ...] = ()
         self._look_due_ns = 0
+        self.look_elsewhere: Callable[[], None] | None = None  # called instead of a costly look by a reader
         self.opened_contexts: Closing | None = None
         self.opened_code: CodeMap | None = None
         self._taken_out: TakenOut | None = None
@@ -137,9 +140,20 @@ class ProjectStore:
         return found
 
     def look_if_due(self) -> None:
-        """Look, unless the last look is so recent that another would cost more than its share of time."""
-        if time.monotonic_ns() >= self._look_due_ns:
+        """Look, unless the last look is so recent that another would cost more than its share of time. A server has its
+        costly looks done by another thread (``look_elsewhere``), so that no reader waits for them.
+        """
+        if time.monotonic_ns() < self._look_due_ns:
+            return
+        if self.look_elsewhere is not None and self._is_look_costly():
+            self._look_due_ns = time.monotonic_ns() + _LOOK_PAUSE_NS
+            self.look_elsewhere()
+        else:
             self.look()
+
+    def _is_look_costly(self) -> bool:
+        found = self.journal.index.db.execute("SELECT 1 FROM files LIMIT 1 OFFSET ?", (_FILES_MANY,))
+        return found.fetchone() is not None
 
     def look_to_answer(self) -> None:
         """As ``look_if_due``; a process that has not looked yet counts the last look of any process."""

@@ -1,5 +1,6 @@
 """Worker threads with open projects: each question of a browser is answered by one of them.
 
+In a store of many entity files a look at them takes longer than a page may; a thread of its own does it while the pages answer.
 SQLite connections and open journals belong to one thread. A project that failed is closed, and opened again for the next question, so
 a store that was removed, replaced, damaged or repaired behind an open page is seen as it is.
 """
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from periplus.base.errors import DamageError, EnvironmentFailure, NotAStoreError, RefusedError
+from periplus.base.errors import DamageError, EnvironmentFailure, NotAStoreError, PeriplusError, RefusedError
 
 if TYPE_CHECKING:
     from periplus.project import Project
@@ -31,6 +32,8 @@ class Desk:
         self._opening = opening
         self._workers = workers
         self._executor = ThreadPoolExecutor(workers, "web-desk")
+        self._looker = ThreadPoolExecutor(1, "web-look")
+        self._is_look_due = threading.Event()
         self._own = threading.local()
         self._opened: list[Project] = []
         self._waiting = 0
@@ -60,12 +63,15 @@ class Desk:
         for _ in range(self._workers):
             self._executor.submit(end)
         self._executor.shutdown()
+        self._looker.submit(self._drop)
+        self._looker.shutdown()
 
     def _answer(self, question: Callable[[Project], T], takes_damage: bool) -> T:  # noqa: FBT001 - an executor passes no names
         project: Project | None = getattr(self._own, "project", None)
         try:
             if project is None:
                 project = self._own.project = self._opening()
+                project.look_elsewhere = self._look_soon
             if project.journal.damage is not None and not takes_damage:
                 raise project.journal.damage
             answer = question(project)
@@ -75,6 +81,25 @@ class Desk:
         if project.journal.damage is not None:
             self._drop()  # the next question sees whether it was repaired
         return answer
+
+    def _look_soon(self) -> None:
+        """Have the entity files looked at, unless that is about to be done."""
+        if not self._is_look_due.is_set():
+            self._is_look_due.set()
+            try:
+                self._looker.submit(self._look)
+            except RuntimeError:
+                pass  # the server ends
+
+    def _look(self) -> None:
+        self._is_look_due.clear()
+        try:
+            project: Project | None = getattr(self._own, "project", None)
+            if project is None:
+                project = self._own.project = self._opening()
+            project.look_to_answer()
+        except PeriplusError:
+            self._drop()  # the next page says what is wrong
 
     def _drop(self) -> None:
         project: Project | None = getattr(self._own, "project", None)

@@ -17,7 +17,7 @@ def list_memory(
     project: ProjectStore, wanted: MemoryFilter | None, *, sort: MemorySort, number: int, size: int, with_facets: bool
 ) -> MemoryPage:
     """See ``Project.memory_page``. Git is not asked for the commits that made a memory stale: a page may have many."""
-    project.look_if_due()
+    project.look_to_answer()
     project.refresh_index()
     ground = ground_of(project, with_commits=False)
     return memory_page(
