@@ -161,6 +161,22 @@ def test_parts_and_histories_are_left_out(root: str, tmp_path: Path) -> None:
         assert sum(one.spent.sessions for one in project.sessions_by_day(400)) == 59
 
 
+def test_numbers_beyond_measure_can_be_summed(root: str, tmp_path: Path) -> None:
+    shutil.copytree(root, tmp_path / ".periplus")
+    with Project(str(tmp_path / ".periplus"), ANN, clock=FixedClock(NOW_MS)) as project:
+        trails = plainly(project, SessionFilter())
+
+        def change(transaction: Transaction) -> None:
+            for trail in trails:
+                counts = {**trail.value["counts"], "steps": (1 << 53) - 1, "files": -3}
+                transaction.put("trail", trail.item_id, {**trail.value, "counts": counts})
+
+        project.journal.mutate(change, ANN)
+        page = project.session_page()
+        assert {(row.steps, row.files) for row in page.rows} == {(1 << 48, 0)}
+        assert page.spent.steps == sum(one.spent.steps for one in project.spent_by_week(60)) == 60 << 48
+
+
 def test_unreadable_trail_is_listed_without_costs(root: str, tmp_path: Path) -> None:
     shutil.copytree(root, tmp_path / ".periplus")
     with Project(str(tmp_path / ".periplus"), ANN) as project:
@@ -189,6 +205,8 @@ def test_sessions_behind_the_index_are_listed(root: str, tmp_path: Path) -> None
         rows = {row.id: row for row in project.session_page().rows}
         assert project.journal.unindexed() == [("trail", trail.item_id)]
         assert rows == before | {trail.item_id: before[trail.item_id]._replace(title="later")}
+        assert sum(one.spent.sessions for one in project.sessions_by_day(3_000)) == len(before)
+        assert sum(one.spent.cost for one in project.spent_by_week(500)) == sum(row.cost for row in before.values())
 
 
 @pytest.mark.parametrize("wrong", [{"number": 0}, {"size": 0}, {"size": 201}, {"sort": "sideways"}])

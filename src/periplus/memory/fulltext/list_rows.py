@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MARK: Final = "\n"  # before, between and after the texts of a column of several
 TITLE_CHARACTERS: Final = 60
 _NAME_CHARACTERS: Final = 200
-_NUMBER_MAX: Final = (1 << 62) - 1
+_NUMBER_MAX: Final = 1 << 48  # 30,000 of them can be summed in SQLite
 LISTED_TABLES: Final = ("listed", "sessions")
 LISTED_SCHEMA: Final = """
 DROP TABLE IF EXISTS listed;

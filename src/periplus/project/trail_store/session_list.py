@@ -21,6 +21,7 @@ __all__ = [
     "spent_by_week",
 ]
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, Literal, get_args
@@ -179,39 +180,61 @@ def spent_by_week(project: ProjectStore, weeks: int) -> tuple[WeekSpent, ...]:
     """See ``Project.spent_by_week``."""
     now_ms = project.journal.clock.now_ms()
     since = (now_ms - _MONDAY_MS) // _WEEK_MS - max(1, weeks) + 1
-    groups: dict[tuple[int, str], list[_Session]] = {}
-    for one in _sessions(project):
-        week = (one.started - _MONDAY_MS) // _WEEK_MS
-        if week >= since:
-            groups.setdefault((week, one.agent), []).append(one)
+    found = _sums(project, since, _WEEK_MS, _MONDAY_MS)
     return tuple(
-        WeekSpent(_day(_MONDAY_MS + week * _WEEK_MS), agent, _sum(found))
-        for (week, agent), found in sorted(groups.items())
+        WeekSpent(_day(_MONDAY_MS + week * _WEEK_MS), agent, spent) for (week, agent), spent in sorted(found.items())
     )
 
 
 def sessions_by_day(project: ProjectStore, days: int) -> tuple[DaySessions, ...]:
     """See ``Project.sessions_by_day``."""
     since = project.journal.clock.now_ms() // _DAY_MS - max(1, days) + 1
-    groups: dict[int, list[_Session]] = {}
-    for one in _sessions(project):
-        day = one.started // _DAY_MS
-        if day >= since:
-            groups.setdefault(day, []).append(one)
-    return tuple(DaySessions(_day(day * _DAY_MS), _sum(found)) for day, found in sorted(groups.items()))
+    found: dict[int, Spent] = {}
+    for (day, _), spent in _sums(project, since, _DAY_MS, 0).items():
+        found[day] = _plus(found.get(day, Spent()), spent)
+    return tuple(DaySessions(_day(day * _DAY_MS), spent) for day, spent in sorted(found.items()))
+
+
+def _sums(project: ProjectStore, since: int, length_ms: int, start_ms: int) -> dict[tuple[int, str], Spent]:
+    """Return the sums by span and agent, from span ``since`` on; spans of ``length_ms`` are counted from ``start_ms``."""
+    project.refresh_index()
+    newer = _newer(project)
+    rows = project.journal.index.db.execute(
+        "SELECT (started - ?1) / ?2, agent, COUNT(*), SUM(steps), SUM(tokens_in), SUM(cached), SUM(out), SUM(cost) FROM sessions"
+        " WHERE started >= ?3 AND item_id NOT IN (SELECT value FROM json_each(?4)) GROUP BY 1, 2",
+        (start_ms, length_ms, start_ms + since * length_ms, json.dumps(sorted(newer))),
+    )
+    found = {(span, agent): Spent(*sums) for span, agent, *sums in rows.fetchall()}
+    for one in _unindexed_sessions(project, newer):
+        key = ((one.started - start_ms) // length_ms, one.agent)
+        if key[0] >= since:
+            found[key] = _plus(found.get(key, Spent()), _sum([one]))
+    return found
+
+
+def _plus(first: Spent, second: Spent) -> Spent:
+    return Spent(*map(int.__add__, first, second))
+
+
+def _newer(project: ProjectStore) -> set[str]:
+    """Return the ids of the trails of records behind the index's watermark."""
+    return {item_id for item_type, item_id in project.journal.unindexed() if item_type == "trail"}
 
 
 def _sessions(project: ProjectStore) -> Iterator[_Session]:
     """Yield all sessions, those that the index does not know yet too."""
     project.refresh_index()
-    journal = project.journal
-    newer = {item_id for item_type, item_id in journal.unindexed() if item_type == "trail"}
-    for row in journal.index.db.execute("SELECT * FROM sessions"):
+    newer = _newer(project)
+    for row in project.journal.index.db.execute("SELECT * FROM sessions"):
         one = _Session(*row)
         if one.item_id not in newer:
             yield one
+    yield from _unindexed_sessions(project, newer)
+
+
+def _unindexed_sessions(project: ProjectStore, newer: Iterable[str]) -> Iterator[_Session]:
     for item_id in sorted(newer):
-        entity = journal.as_read("trail", item_id)
+        entity = project.journal.as_read("trail", item_id)
         if entity is not None and entity.value.get("format") != "git":
             yield _unindexed(project, entity)
 
