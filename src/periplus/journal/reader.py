@@ -15,7 +15,7 @@ __all__ = ["JournalReader"]
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from periplus.base.clock import Clock, SystemClock
 from periplus.base.errors import DamageError, EnvironmentFailure, NewerFormatError, environment_failure
@@ -68,6 +68,9 @@ if TYPE_CHECKING:
     from periplus.journal.state.index_values import Looked
     from periplus.journal.state.transaction import Said, Writer
     from periplus.journal.storage.segment_writer import SegmentWriter
+
+_HELD_BYTES_MAX: Final = 16 << 20  # of segments, whose records take seven times as much in memory
+_FILLED_BYTES_PER_S: Final = 1 << 20  # a fifth of the usual rate of filling an index, with entity files
 
 
 class JournalReader(OwnLineage, IndexHolder):
@@ -139,10 +142,16 @@ class JournalReader(OwnLineage, IndexHolder):
         self._forget()
         try:
             if not self._seen and self.lineages():
-                self.project()  # no index: filling it from the files is cheaper than a view of everything
+                # No index: filling it from the files is cheaper than a view of everything. Where another process is filling it, a
+                # large journal would take gigabytes of memory, which is worse than to wait for that process.
+                self.project(bytes_behind(self) / _FILLED_BYTES_PER_S if self._is_large(within_s) else 0.0)
             self.refresh(within_s)
         except EnvironmentFailure as error:  # a later refresh would raise it, because it may be temporary
             self._salvage(damage_of(error))
+
+    def _is_large(self, within_s: float | None) -> bool:
+        """Return True if the records here are too many to be held in memory; False for a caller that has no time."""
+        return within_s is None and bytes_behind(self) > _HELD_BYTES_MAX
 
     def __enter__(self) -> Self:
         return self
