@@ -148,6 +148,15 @@ def test_all_of_a_graph_lies_within_the_picture():
         assert not any(x < x2 + w2 and x2 < x + w and y < y2 + h2 and y2 < y + h for x2, y2, w2, h2 in boxes[at + 1 :])
 
 
+def test_a_link_that_passes_below_all_nodes_lies_within_the_picture():
+    links = [Link("new", "old"), Link("rule", "old"), Link("mail", "old"), Link("new", "trap"), Link("trap", "rule")]
+    nodes = [Node(name, name, note="a note") for name in ("old", "new", "rule", "mail", "trap")]
+    root = parsed(layered_graph(nodes, links, label="x"))
+    height = float(root.find(".//svg").get("height"))
+    curves = [part for one in root.iter("path") for part in re.findall(r"[MC]([\d. ]+)", one.get("d"))]
+    assert 0 < max(float(y) for part in curves for y in part.split()[1::2]) < height
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_texts_stay_texts(text):
     nodes = [Node("a", text, text, "javascript:alert(1)", title=text), Node(text or "b", text)]

@@ -155,14 +155,15 @@ def _layout(
             for pair in pairs
         ]
     corners = dict(zip(linked, inner, strict=True))
-    bottom = max((box.y + step for box in inner), default=_MARGIN)
+    lowest = max((run.y + _GAP_ACROSS / 2 for route in routes for run in route), default=_MARGIN)
+    bottom = max(lowest + _GAP_ACROSS / 2, *(box.y + step for box in inner), _MARGIN)
     alone = [one for one in range(len(nodes)) if one not in numbers]
     width = layers[-1].right if layers else _MARGIN
     across = max(_ROW_WITHOUT_LINKS, int((width - _MARGIN + _GAP_ACROSS) // (_WIDTH + _GAP_ACROSS)))
     for place, one in enumerate(alone):
         corners[one] = _Box(_MARGIN + place % across * (_WIDTH + _GAP_ACROSS), bottom + place // across * step)
     right = max((box.x + _WIDTH for box in corners.values()), default=_MARGIN)
-    bottom = max((box.y + height for box in corners.values()), default=_MARGIN)
+    bottom = max(lowest, *(box.y + height for box in corners.values()), _MARGIN)
     return [corners[one] for one in range(len(nodes))], routes, _Box(right + _MARGIN, bottom + _MARGIN), height
 
 
