@@ -489,7 +489,7 @@ def test_what_others_do_appears_without_a_reload_and_typed_words_stay(shop, tmp_
         page.until("return document.querySelector('#column-doing + ul')?.innerText.includes('first')")
         assert page.run("return document.getElementById('handoff-text').value") == "half a sentence"
         assert page.run("return document.getElementById('hand-over').open")
-        page.run("window.before = document.querySelector('svg.graph')")
+        page.run("window.before = document.querySelector('svg.plan-graph')")
         shop.bob.work.change_state([made.steps[0].item_id], "done")
         page.until("return document.querySelector('#column-ended + ul')?.innerText.includes('first')")
         page.until("return document.querySelector('#column-todo + ul')?.innerText.includes('ready')")
