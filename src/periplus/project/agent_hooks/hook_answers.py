@@ -6,7 +6,7 @@ long: the next command imports what a person changed in them.
 
 from __future__ import annotations
 
-__all__ = ["answer_to"]
+__all__ = ["answer_to", "rule_line"]
 
 import os
 from typing import TYPE_CHECKING, Final
@@ -140,7 +140,7 @@ def _of_tool(project: ProjectStore, event: HookEvent, home: str, told: Told | No
     lines = {
         _key(one): f"- {_line(one.path)} is claimed: {_claim(one)}{f'; {why}' if why else ''}" for one, why in others
     }
-    lines |= {line: line for one in (found.rules if found is not None else ()) if (line := f"- {_rule(one)}")}
+    lines |= {line: line for one in (found.rules if found is not None else ()) if (line := rule_line(one))}
     fresh = told.fresh(lines) if told is not None else list(lines)
     shown = [lines[key] for key in fresh]
     if found is not None and found.left_out and shown:
@@ -239,12 +239,13 @@ def _claim(one: Applying) -> str:
     )
 
 
-def _rule(one: Applying) -> str:
+def rule_line(one: Applying) -> str:
+    """Return the line about a file by which an agent is told of a constraint or a trap."""
     value = one.entity.value
     severity = f"{value['severity']} " if value.get("severity") else ""
     remedy = f" Do: {_line(str(value['remedy']))}" if value.get("remedy") else ""
     moved = f" (written for {_line(one.moved_from)}, which moved here)" if one.moved_from else ""
-    return f"{_line(one.path)}: {severity}{one.entity.item_type}: {_line(str(value.get('text', '')))}{remedy}{moved} [{one.entity.item_id}]"
+    return f"- {_line(one.path)}: {severity}{one.entity.item_type}: {_line(str(value.get('text', '')))}{remedy}{moved} [{one.entity.item_id}]"
 
 
 def _line(text: str) -> str:

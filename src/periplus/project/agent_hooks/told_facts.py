@@ -8,7 +8,7 @@ resumed, and before a compaction. A file counts only where this user wrote it an
 
 from __future__ import annotations
 
-__all__ = ["Told", "remove_old"]
+__all__ = ["FOLDER", "Told", "remove_old"]
 
 import os
 import stat
