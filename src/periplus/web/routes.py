@@ -55,6 +55,11 @@ ROUTES: Final[tuple[Route, ...]] = (
     # run
     # code
     # contexts
+    Route("/contexts", "periplus.web.pages.contexts.refs:contexts"),
+    Route("/contexts/graph", "periplus.web.pages.contexts.graph:graph"),
+    Route("/contexts/show", "periplus.web.pages.contexts.graph:commit"),
+    Route("/contexts/expand", "periplus.web.pages.contexts.expansion:expand"),
+    Route("/contexts/compare", "periplus.web.pages.contexts.comparison:compare"),
     # health
 )
 ACTS: Final[tuple[Route, ...]] = (
