@@ -286,3 +286,18 @@ def test_records_of_another_clone_are_named(folder, tmp_path_factory):
         assert "From the other clone" in str(view.values["page"].payload)
         assert not view.values["page"].is_own
         assert undo_plan(asked(project, "/journal/undo", record="1", lineage=theirs)).values["page"].is_anything_written
+
+
+def test_records_from_before_a_checkpoint_are_read_where_somebody_asks(folder):
+    with opened(folder) as project:
+        project.compact()
+    Project.discard_index(str(folder))
+    with Site(folder) as site:
+        assert "not in the index yet" in site.get("/journal/at?seq=2").text
+        assert site.get("/journal/2").status == 404
+        response = site.get("/journal?history=1")
+        while "Reading the records" in response.text:
+            response = site.get("/journal?history=1")
+        assert "not in the index yet" not in response.text
+        assert site.get("/journal/2").status == 200
+        assert "Never log a token" in site.get("/journal/at?seq=2").text

@@ -24,6 +24,7 @@ from periplus.web.pages.journal.field_differences import (
     field_differences,
     text_of,
 )
+from periplus.web.pages.journal.older_records import OlderRecords, older_records
 from periplus.web.pages.journal.records import RecordRow, lineage_of, row_of
 from periplus.web.pages.model import Asked, View
 
@@ -78,7 +79,7 @@ class PastPage(NamedTuple):
     types: tuple[str, ...]
     entities: tuple[PastEntity, ...]
     older: str
-    floor: int
+    older_records: OlderRecords
     counts: tuple[Counted, ...] | None
     job: Job | None
     marks: tuple[tuple[int, str], ...]
@@ -108,7 +109,7 @@ class DifferencePage(NamedTuple):
     types: tuple[str, ...]
     entities: tuple[ChangedEntity, ...]
     older: str
-    floor: int
+    older_records: OlderRecords
 
 
 def past(asked: Asked) -> View:
@@ -121,13 +122,14 @@ def past(asked: Asked) -> View:
     found = last_records(
         project.journal, lineage, 1, seq, types=_one(item_type) or types, before=query.number("before", 0), limit=ROWS
     )  # fmt: skip
-    counts, job = _counts(asked, lineage, seq, end, types)
+    missing = older_records(asked, [lineage])
+    counts, job = (None, None) if missing.floors else _counts(asked, lineage, seq, end, types)
     record = _record_at(project, lineage, seq)
     is_own = lineage == project.journal.lineage
     shown = PastPage(
         seq, end, record.ts if record else "", record.writer if record else "", lineage, is_own, _jumps(seq, end), item_type, types,
         tuple(_past_entity(project, one) for one in found.records), asked.link(before=found.before) if found.before else "",
-        found.floor, counts, job, _marks(project, lineage, end),
+        missing, counts, job, _marks(project, lineage, end),
     )  # fmt: skip
     return View("journal/past.html", f"Memory at record {seq:,}", {"page": shown}, f"periplus show ID --at {seq}")
 
@@ -149,7 +151,7 @@ def difference(asked: Asked) -> View:
     shown = DifferencePage(
         first, last, end, lineage, lineage == project.journal.lineage, start.ts if start else "", stop.ts if stop else "", item_type, types,
         tuple(_changed_entity(project, one, first + 1) for one in found.records), asked.link(before=found.before) if found.before else "",
-        found.floor,
+        older_records(asked, [lineage]),
     )  # fmt: skip
     of = "" if shown.is_own else f" --lineage {lineage}"
     return View("journal/difference.html", "What changed", {"page": shown}, f"periplus log --since-seq {first}{of}")

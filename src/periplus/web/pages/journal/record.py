@@ -83,7 +83,7 @@ def _row(asked: Asked) -> IndexedRecord:
     if 1 <= seq < project.journal.index.floors().get(lineage, 1):
         raise NotFoundError(
             f"record {seq:,} lies before a checkpoint, and is not in the index yet", safe="It is in the journal.",
-            mend=f"To have older records here, run `periplus log --before {seq + 1} --limit 1`, which in a large store takes a while.",
+mend="The page of the journal reads older records where you ask for them.",
         )  # fmt: skip
     raise NotFoundError(
         f"there is no record {seq:,}: the newest of {lineage or 'this store'} is {end:,}", mend="See the journal."

@@ -16,6 +16,7 @@ from periplus.base.named_tuple import NamedTuple
 from periplus.journal.history.log import newest_within
 from periplus.journal.history.record_filter import RecordFilter
 from periplus.journal.records.record import ACTIONS, ActionClass, action_class
+from periplus.web.pages.journal.older_records import OlderRecords, older_records
 from periplus.web.pages.model import Asked, View
 
 if TYPE_CHECKING:
@@ -63,8 +64,7 @@ class RecordRow(NamedTuple):
 class RecordsPage(NamedTuple):
     """Records, newest first, and the choices of the filters.
 
-    ``looked_back_to`` is the seq down to which one lineage was searched, where a filter left fewer rows than a page has; ``floors`` are the
-    lineages whose older records lie before a checkpoint, each with its first indexed seq.
+    ``looked_back_to`` is the seq down to which one lineage was searched, where a filter left fewer rows than a page has.
     """
 
     rows: tuple[RecordRow, ...]
@@ -73,7 +73,7 @@ class RecordsPage(NamedTuple):
     kinds: tuple[Choice, ...]
     types: tuple[Choice, ...]
     lineages: tuple[Choice, ...]
-    floors: tuple[tuple[str, int], ...]
+    older_records: OlderRecords
     end: int
     damage: str
     mend: str
@@ -93,7 +93,6 @@ def journal(asked: Asked) -> View:
         before = {lineage: _seq_at(project, lineage, wanted.until) for lineage in lineages}
     page = newest_within(project.journal, wanted, lineages=lineages, before=before, limit=ROWS)
     damage = project.journal.damage
-    floors = project.journal.index.floors()
     shown = RecordsPage(
         tuple(row_of(project, record) for record in page.records),
         asked.link(before=",".join(f"{name}:{seq}" for name, seq in page.before.items())) if page.before else "",
@@ -101,7 +100,7 @@ def journal(asked: Asked) -> View:
         tuple(Choice(value, value or "all", query.text("show") == value) for value in _KINDS),
         _types(project, query.text("type")),
         _lineage_choices(project, named),
-        tuple((name, seq) for name, seq in floors.items() if name in lineages and seq > 1),
+        older_records(asked, lineages),
         project.journal.end().next_seq - 1,
         str(damage or ""),
         damage.mend if damage is not None else "",
