@@ -54,6 +54,9 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("/work/dispatch/{id}", "periplus.web.pages.work.dispatch:dispatch"),
     # run
     # code
+    Route("/code", "periplus.web.pages.code.tree:tree"),
+    Route("/code/symbol", "periplus.web.pages.code.symbol:symbol"),
+    Route("/code/impact", "periplus.web.pages.code.impact:impact"),
     # contexts
     Route("/contexts", "periplus.web.pages.contexts.refs:contexts"),
     Route("/contexts/graph", "periplus.web.pages.contexts.graph:graph"),
