@@ -277,6 +277,26 @@ def test_a_symbol_with_its_neighbours_and_memory(shop):
     assert "total" in values["picture"]
 
 
+def test_sessions_that_changed_the_file_lead_to_their_step(shop):
+    write(shop, "src/shop/prices.py", "VAT = 0.2\n")
+    with shop.record(title="Raise the tax", folder=shop.top, checkpoints=False) as run:
+        run.step("FILE_READ", path="src/shop/cart.py")
+        run.step("FILE_EDIT", path="src/shop/prices.py", old="VAT = 0.19", new="VAT = 0.2")
+    changed = page(shop, symbol, "/code/symbol", path="src/shop/prices.py").values["sessions"]
+    assert [hit.address for hit in changed] == [f"/sessions/{changed[0].id}?from=1"]
+    assert page(shop, symbol, "/code/symbol", path="src/shop/cart.py").values["sessions"] == []
+
+
+def test_a_claim_on_the_symbol_is_said(shop):
+    shop.work.claim(Claim(("src/shop/prices.py:total",)))
+    assert [
+        one.holder
+        for one in page(shop, symbol, "/code/symbol", path="src/shop/prices.py", name="total").values["claims"]
+    ] == ["ada"]
+    assert page(shop, symbol, "/code/symbol", path="src/shop/prices.py", name="with_vat").values["claims"] == []
+    assert len(page(shop, symbol, "/code/symbol", path="src/shop/prices.py").values["claims"]) == 1
+
+
 def test_a_file_has_an_outline(shop):
     view = page(shop, symbol, "/code/symbol", path="src/shop/cart.py")
     assert [(one.id.name, depth) for one, _, depth in view.values["rows"]] == [

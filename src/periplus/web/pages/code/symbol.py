@@ -7,6 +7,7 @@ from __future__ import annotations
 
 __all__ = ["symbol"]
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlencode
@@ -26,12 +27,16 @@ if TYPE_CHECKING:
     from periplus.code.queries.symbol_text import Symbol
     from periplus.code.queries.view import CodeView, SymbolId
     from periplus.memory.retrieval.recall import Hit
+    from periplus.project import Project
     from periplus.web.rendering.source import Excerpt
 
 PLACES_MAX: Final = 100
 OUTLINE_MAX: Final = 500
 MEMORY_MAX: Final = 20
 SESSIONS_MAX: Final = 20
+CLAIMS_MAX: Final = 20
+_STEPS_S: Final = 0.2
+_ONLY_READ: Final = -1
 _DRAWN_MAX: Final = 14
 _STATES: Final = {
     "unsupported": "it is of no language that is parsed", "vendored": "it is code of others", "generated": "a program made it", "minified": "it is minified",
@@ -62,6 +67,15 @@ class KnownHit(NamedTuple):
     when: str
     address: str
     stale: tuple[str, ...]
+
+
+class Claim(NamedTuple):
+    """A claim that holds now."""
+
+    id: str
+    holder: str
+    scopes: str
+    expires: str
 
 
 def symbol(asked: Asked) -> View:
@@ -104,7 +118,7 @@ def _symbol(asked: Asked, opened: CodeMap, view: CodeView, path: str, name: str,
             "callers": callers[:PLACES_MAX], "callers_left": max(0, len(callers) - PLACES_MAX),
             "called": called[:PLACES_MAX], "called_left": max(0, len(called) - PLACES_MAX),
             "picture": _picture(shown, callers, called), "memory": _memory(asked, path, name), "sessions": _sessions(asked, path),
-            "claims": asked.project.known_of_symbol(path, name).claims, "lacks": lacks_of(opened), "path": path, "file_address": _file_address(path),
+            "claims": _claims(asked, path, name), "lacks": lacks_of(opened), "path": path, "file_address": _file_address(path),
             "folder_address": _folder_address(path), "refs": command_line("code", "refs", str(id_)), "remember": command_line("remember", "…", "--about", str(id_)), "impact_address": f"/code/impact?{urlencode({'of': str(id_)})}",
         },
         command_line("code", "show", str(id_)),
@@ -121,7 +135,7 @@ def _file(asked: Asked, opened: CodeMap, path: str) -> View:
         {
             "path": path, "language": outline.language, "why": _STATES.get(outline.state, ""), "has_errors": outline.state == "errors", "rows": rows,
             "left": max(0, len(outline.symbols) - OUTLINE_MAX), "excerpt": _excerpt(view, path, 0, None, 1), "memory": _memory(asked, path, ""),
-            "sessions": _sessions(asked, path), "claims": asked.project.known_of_symbol(path).claims, "lacks": lacks_of(opened),
+            "sessions": _sessions(asked, path), "claims": _claims(asked, path, ""), "lacks": lacks_of(opened),
             "remember": command_line("remember", "…", "--about", path),
             "folder_address": _folder_address(path), "impact_address": f"/code/impact?{urlencode({'of': path}, errors='surrogateescape')}",
         },
@@ -231,12 +245,49 @@ def _is_about_others(asked: Asked, hit: Hit, path: str) -> bool:
 
 
 def _sessions(asked: Asked, path: str) -> list[KnownHit]:
-    """Return the sessions and commits that touched the file, the newest first."""
-    from periplus.memory.retrieval.related import related
+    """Return the sessions and commits that touched the file, the newest first, each at the step that changed it as far as time suffices."""
+    project = asked.project
+    brought_up(project)
+    mark = tuple(project.journal.end(name) for name in project.journal.lineages())
+    return asked.context.cache.get(
+        ("code sessions", path, mark), lambda: _sessions_read(project, path, asked.context.now_ms())
+    )
 
-    found = related(asked.project.journal, [path], now_ms=asked.context.now_ms(), limit=SESSIONS_MAX)
-    hits = sorted(found.work, key=lambda hit: hit.ts, reverse=True)
-    return [_known(hit, f"/sessions/{hit.item_id}" + (f"?from={hit.part}" if hit.part >= 0 else "")) for hit in hits]
+
+def _sessions_read(project: Project, path: str, now_ms: int) -> list[KnownHit]:
+    from periplus.memory.retrieval.related import related
+    from periplus.web.pages.code.sessions import changing_step
+
+    until = time.monotonic() + _STEPS_S
+    found = []
+    hits = related(project.journal, [path], now_ms=now_ms, limit=SESSIONS_MAX).work
+    for hit in sorted(hits, key=lambda hit: hit.ts, reverse=True):
+        step = hit.part if hit.part >= 0 else None
+        if step is None and time.monotonic() < until:
+            step = changing_step(project, hit.item_id, path)
+        if step != _ONLY_READ:
+            found.append(_known(hit, f"/sessions/{hit.item_id}{f'?from={step}' if step is not None else ''}"))
+    return found
+
+
+def _claims(asked: Asked, path: str, name: str) -> list[Claim]:
+    """Return the live claims that cover the symbol or its file."""
+    from periplus.memory.claim_status import live_claims, scopes_of
+    from periplus.memory.scopes import literal_scope, overlap
+
+    scope = literal_scope(path, is_file=True)
+    if name:
+        scope = scope._replace(symbol=tuple(name.split(".")))
+    return [
+        Claim(
+            claim.item_id,
+            str(claim.value.get("holder", "")),
+            ", ".join(one.text for one in scopes_of(claim)),
+            str(claim.value.get("expires", "")),
+        )
+        for claim in live_claims(asked.project.journal, asked.context.now_ms())
+        if any(overlap(one, scope) for one in scopes_of(claim))
+    ][:CLAIMS_MAX]
 
 
 def _known(hit: Hit, address: str) -> KnownHit:
