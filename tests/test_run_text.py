@@ -40,13 +40,14 @@ class Screen(io.StringIO):
 class Watched:
     """What is told to ``EventLines``, and what it shows of it."""
 
-    def __init__(self, *, is_terminal=True, as_json=False, is_full=False, **environment):
+    def __init__(self, *, is_terminal=True, as_json=False, is_full=False, by_line=False, **environment):
+        """``by_line`` as at an input line; the test then has standard output go to ``screen``."""
         self.screen = Screen(is_terminal)
         face = Face(
             self.screen, io.StringIO(), {"TERM": "xterm", "COLUMNS": "60"} | environment, "/", as_json=as_json,
             store=None, color="auto", name=None,
         )  # fmt: skip
-        self.lines = EventLines(face, is_full=is_full)
+        self.lines = EventLines(face, by_line=by_line, is_full=is_full)
         self.contents, self.pages, self._calls = {}, {}, 0
         self.lines.look_up(self.contents.get, self.pages.get)
 
@@ -84,40 +85,96 @@ class Watched:
     def plain(self):
         return SGR.sub("", self.shown).splitlines()
 
-    def show(self):
+    def show(self, number=0):
         before = len(self.shown)
-        self.lines.show_last()
+        self.lines.show(number)
         return SGR.sub("", self.shown[before:]).splitlines()
 
 
 def test_an_edit_shows_its_lines_in_colours():
     watched = Watched()
     watched.edits(Change("calc.py", b"def add(a, b):\n\treturn a - b\n", b"def add(a, b):\n\treturn a + b\n"))
-    assert watched.plain == ["· edit calc.py", "    -    return a - b", "    +    return a + b"]
-    assert "\x1b[31m-    return a - b\x1b[0m" in watched.shown
-    assert "\x1b[32m+    return a + b\x1b[0m" in watched.shown
-    assert watched.show() == ["calc.py", "@@ -1,2 +1,2 @@", " def add(a, b):", "-    return a - b", "+    return a + b"]
+    assert watched.plain == [
+        "· edit calc.py",
+        "    1  def add(a, b):",
+        "    2 -    return a - b",
+        "    2 +    return a + b",
+    ]
+    # What differs within a line is bold.
+    assert "\x1b[2m2 \x1b[0m\x1b[31m-    return a \x1b[1m-\x1b[0m\x1b[31m b\x1b[0m" in watched.shown
+    assert "\x1b[2m2 \x1b[0m\x1b[32m+    return a \x1b[1m+\x1b[0m\x1b[32m b\x1b[0m" in watched.shown
+    assert watched.show() == [
+        "calc.py",
+        "@@ -1,2 +1,2 @@",
+        "1  def add(a, b):",
+        "2 -    return a - b",
+        "2 +    return a + b",
+    ]
+
+
+def test_a_narrow_terminal_and_a_pipe_have_the_changed_lines_alone():
+    for how in ({"COLUMNS": "40"}, {"is_terminal": False}):
+        watched = Watched(**how)
+        watched.edits(Change("calc.py", b"def add(a, b):\n\treturn a - b\n", b"def add(a, b):\n\treturn a + b\n"))
+        assert watched.plain == ["· edit calc.py", "    -    return a - b", "    +    return a + b"]
+        assert ("\x1b[" in watched.shown) == ("COLUMNS" in how)
+
+
+def test_hunks_keep_the_numbers_of_their_lines_and_a_mark_between_them():
+    old = [f"line {number}" for number in range(1, 41)]
+    new = [*old[:9], "line ten", *old[10:29], "in between", *old[29:]]
+    watched = Watched()
+    watched.edits(Change("a.py", "\n".join(old).encode(), "\n".join(new).encode()))
+    assert watched.plain[1:] == [
+        "     7  line 7", "     8  line 8", "     9  line 9", "    10 -line 10", "    10 +line ten", "    11  line 11", "    12  line 12",
+        "    13  line 13", "    ⋮", "    27  line 27", "    28  line 28", "    29  line 29", "    30 +in between", "    31  line 30",
+        "    32  line 31", "    33  line 32",
+    ]  # fmt: skip
+    assert len([line for line in watched.show() if line.startswith("@@ ")]) == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "bold"),
+    [
+        ("a = sum(rows)", "a = max(rows)", ["sum", "max"]),
+        ("f(a)", "f(a, b)", [", b"]),
+        ("wholly different", "nothing alike at all", []),
+        ("x" * 600, "x" * 599 + "y", []),  # too long to compare
+        ("\tif a:\x1b[31m", "\tif a and b:", [" and b"]),
+    ],
+)
+def test_what_differs_within_a_line_is_bold(old, new, bold):
+    watched = Watched(COLUMNS="100")
+    watched.edits(Change("a.py", f"{old}\n".encode(), f"{new}\n".encode()))
+    assert re.findall(r"\x1b\[1m(.*?)\x1b\[0m", watched.shown) == bold
 
 
 @pytest.mark.parametrize("how", [{"is_terminal": False}, {"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_an_edit_has_no_colours_where_there_are_none(how):
     watched = Watched(**how)
     watched.edits(Change("calc.py", b"a\n", b"b\n"))
-    assert watched.shown == "· edit calc.py\n    -a\n    +b\n"
+    number = "" if how == {"is_terminal": False} else "1 "
+    assert watched.shown == f"· edit calc.py\n    {number}-a\n    {number}+b\n"
 
 
 def test_of_a_long_edit_the_first_lines_are_shown_and_the_rest_counted():
-    made = Change("a.py", None, b"".join(b"line %d\n" % number for number in range(12)))
-    watched = Watched()
+    made = Change("a.py", None, b"".join(b"line %d\n" % number for number in range(24)))
+    watched = Watched(COLUMNS="40")
     watched.edits(made)
     assert watched.plain[1:] == [
         *(f"    +line {number}" for number in range(8)),
+        "    … 16 more lines; all: --full",
+    ]
+    assert len(watched.show()) == 26
+    watched = Watched()
+    watched.edits(made)
+    assert watched.plain[1:] == [
+        *(f"    {number:2} +line {number - 1}" for number in range(1, 21)),
         "    … 4 more lines; all: --full",
     ]
-    assert len(watched.show()) == 14
     watched = Watched(is_full=True)
     watched.edits(made)
-    assert watched.plain[-1] == "    +line 11"
+    assert watched.plain[-1] == "    24 +line 23"
     assert "more lines" not in watched.shown
 
 
@@ -126,7 +183,7 @@ def test_several_files_have_their_names_above_their_lines():
     watched.edits(Change("gone.py", b"x\n", None), Change("made.py", None, b"y\n"), Change("bin", b"\0", b"\0\0"),
                   Change("a", b"same", None), Change("b", None, b"same"), Change("c", b"mode", b"mode"))  # fmt: skip
     assert watched.plain[1:] == [
-        "    gone.py", "    -x", "    made.py", "    +y", "    bin", "    (no text, or too much of it: 1 to 2 bytes)", "    a → b",
+        "    gone.py", "    1 -x", "    made.py", "    1 +y", "    bin", "    (no text, or too much of it: 1 to 2 bytes)", "    a → b",
     ]  # fmt: skip
 
 
@@ -144,7 +201,7 @@ def test_secrets_and_sequences_in_a_diff_are_not_shown():
     watched.edits(Change("a\x1b[2J", None, f"key = '{key}'\n\x1b]0;owned\x07\x1b[31mred\u202e\r\n".encode()))
     assert key not in watched.shown
     assert SGR.sub("", watched.shown).replace("\n", "").isprintable()
-    assert watched.plain[-1] == "    +\\x1b]0;owned\\x07red\\u202e"
+    assert watched.plain[-1] == "    2 +\\x1b]0;owned\\x07red\\u202e"
 
 
 def test_a_command_shows_the_end_of_what_it_printed():
@@ -160,6 +217,29 @@ def test_a_command_shows_the_end_of_what_it_printed():
     watched.lines.look_up(watched.contents.get, watched.pages.get)
     watched.runs("")
     assert watched.plain[-1] == "· shell make"
+
+
+def test_at_an_input_line_what_is_folded_has_a_number_to_show_it_by(monkeypatch):
+    watched = Watched(by_line=True)
+    monkeypatch.setattr("sys.stdout", watched.screen)
+    assert watched.show() == ["(nothing was edited, and no command printed anything)"]
+    watched.runs("".join(f"line {number}\n" for number in range(10)))
+    watched.edits(Change("a.py", None, b"".join(b"row %d\n" % number for number in range(21))))
+    call = watched.begins("read", {"path": "gone.py"})
+    said = "\n".join(f"reason {number}" for number in range(9))
+    watched.lines(ToolEnded(turn=1, call_id=call, name="read", outcome="failed", output=said))
+    shown = watched.plain
+    assert "    … 6 more lines above; /show 1 shows them" in shown
+    assert "    … 1 more line; /show 2 shows it" in shown
+    assert "    … 5 more lines; /show 3 shows them" in shown
+    assert watched.show(1) == [f"line {number}" for number in range(10)]
+    assert watched.show(2)[-1] == "21 +row 20"
+    assert watched.show(3) == watched.show() == said.splitlines()
+    assert watched.show(4) == ["(there is no 4; the last is 3)"]
+    for _ in range(100):
+        watched.runs("again\n")
+    assert watched.show(3) == ["(3 is no longer kept; the trail of the session has it: periplus trail list)"]
+    assert watched.show(4) == ["again"]
 
 
 def test_a_command_that_failed_shows_its_end_too():

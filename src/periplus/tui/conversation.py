@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from periplus.agent.persistence.run_log import StoredSession
 
 State: TypeAlias = Literal["idle", "running", "asking"]
-Job: TypeAlias = Literal["turn", "resume", "command", "pick", "leave"]
+Job: TypeAlias = Literal["turn", "resume", "command", "list", "pick", "leave"]
+Picks: TypeAlias = "Callable[[Sequence[StoredSession]], str]"
 COMMANDS: Final[Mapping[str, str]] = {
     "/help": "list commands",
     "/undo": "undo the file changes of the last turn; all: include changes made while commands ran, merge: keep later changes",
@@ -36,8 +37,9 @@ COMMANDS: Final[Mapping[str, str]] = {
     "/mode": "when to ask for permission: ask, default, autonomous",
     "/fold": "shorten the model's context",
     "/unfold": "undo the last fold",
-    "/resume": "continue another session, chosen from a list",
-    "/show": "show the complete last diff, or output of the last command",
+    "/resume": "continue another session: by its name, or chosen from the list",
+    "/show": "show a complete diff or output: the last one, or the one with a number, as in /show 7",
+    "/sessions": "choose another session of this project from a list, to continue it",
     "/stop": "stop the running turn (or Esc)",
     "/stats": "show the cost of model calls: tokens, cache, price, time",
     "/status": "show usage and the name of this session",
@@ -54,10 +56,12 @@ _MENTION: Final = re.compile(r"(?<!\S)@([^\s@][^\s]*)")
 
 
 _PICKED_MAX: Final = 20
+_LISTED_S: Final = 0.1
+_NUMBER_DIGITS_MAX: Final = 10
 _SAID_SHOWN: Final = 200
 
 
-def _nothing() -> None:
+def _nothing(*_: object) -> None:
     """Return None: the lookup for a session without files or outputs."""
 
 
@@ -115,9 +119,12 @@ class Conversation:
         self.is_over = False
         self.tells_state = False  # prints the status where the terminal has no status line
         self.rests: Callable[[], object] = _nothing  # called in the session's thread before it waits for the person
-        self.shows: Callable[[], object] = (
-            _nothing  # the complete last diff or output; called in the thread of the input line
-        )
+        # Prints the complete diff or output of a number, 0 for the last; called in the thread of the input line. The flag: the
+        # agent rests, so that a pager may take the terminal.
+        self.shows: Callable[[int, bool], object] = _nothing
+        self.picks: Picks | None = None  # lets the person choose a session where the terminal can show a list; likewise
+        self._listed = threading.Event()
+        self._found: list[StoredSession] = []  # the sessions to choose from
         self.failure: Exception | None = None
 
     def begin(self) -> None:
@@ -349,6 +356,8 @@ class Conversation:
         try:
             if job == "pick":
                 following = self._picked(session, text)
+            elif job == "list":
+                self._found = self._others(session)
             elif job == "command":
                 for line in do_command(session, text):
                     self._say(line)
@@ -362,14 +371,47 @@ class Conversation:
         finally:
             if not following:
                 self._rest()
+            if job == "list":
+                self._listed.set()
         return following
 
-    def _picked(self, session: AgentSession, name: str) -> str:
-        """Choose another session of this project, by name or from a list."""
+    def _others(self, session: AgentSession) -> list[StoredSession]:
+        """Return the other sessions of this project, without those of subagents, the newest first."""
         from periplus.agent.persistence.run_log import stored_sessions
         from periplus.agent.subagents.session_names import parent_of
 
-        found = [one for one in stored_sessions(session.project) if one.name != self._name and not parent_of(one.name)]
+        return [one for one in stored_sessions(session.project) if one.name != self._name and not parent_of(one.name)]
+
+    def _pick(self, name: str) -> None:
+        """Begin to choose another session. Where the terminal can show a list it is chosen here, in the thread of the input line,
+        which has no prompt at that moment; else the session's thread asks for a number.
+        """
+        if name or self.picks is None:
+            self._put("pick", name)
+            return
+        self._listed.clear()
+        self._put("list")
+        while not self._listed.wait(_LISTED_S):
+            if not self._worker.is_alive():
+                return
+        if not self._found:
+            self._say("there is no other session here")
+        elif picked := self.picks(self._found):
+            self._put("pick", picked)
+        else:
+            self._say("staying in this session")
+
+    def _show(self, words: Sequence[str], state: State) -> None:
+        number = words[0] if words else "0"
+        is_number = number.isascii() and number.isdigit() and len(number) < _NUMBER_DIGITS_MAX
+        if len(words) > 1 or not is_number:
+            self._say("(/show takes the number of a diff or output, or nothing for the last one)")
+            return
+        self.shows(int(number), state == "idle")
+
+    def _picked(self, session: AgentSession, name: str) -> str:
+        """Choose another session of this project, by name or from a list."""
+        found = self._others(session)
         if name:
             if name in (one.name for one in found):
                 return name
@@ -411,14 +453,14 @@ class Conversation:
         name = _ALSO.get(name, name)
         if name == "/help":
             for command, what in COMMANDS.items():
-                self._say(f"{command:8} {what}")
-            self._say("@path    names a file; anything else goes to the agent, also while it works")
+                self._say(f"{command:9} {what}")
+            self._say("@path     names a file; anything else goes to the agent, also while it works")
         elif name == "/quit":
             self.is_over = True
         elif name == "/stop":
             self.stop()
         elif name == "/show":
-            self.shows()
+            self._show(text.split()[1:], state)
         elif name == "/stats":
             with self._lock:
                 lines = self._spending.lines()
@@ -429,8 +471,8 @@ class Conversation:
         elif name in COMMANDS:  # commands that change or leave the session
             if state != "idle":
                 self._say("(not while the agent works; stop it first)")
-            elif name == "/resume":
-                self._put("pick", " ".join(text.split()[1:]))
+            elif name in ("/resume", "/sessions"):
+                self._pick(" ".join(text.split()[1:]))
             else:
                 self._put("command", text)
         else:

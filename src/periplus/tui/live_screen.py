@@ -35,10 +35,15 @@ class Size(NamedTuple):
 
 
 class LiveScreen:
-    """The terminal of this process: keys come from ``fd``, drawings go to ``write``. ``is_over`` once the terminal is gone."""
+    """The terminal of this process: keys come from ``fd``, drawings go to ``write``. ``is_over`` once the terminal is gone.
+    ``decode`` names the keys in what the terminal sent.
+    """
 
-    def __init__(self, fd: int, out_fd: int, write: Callable[[str], None]) -> None:
+    def __init__(
+        self, fd: int, out_fd: int, write: Callable[[str], None], decode: Callable[[bytes], Iterator[str]] | None = None
+    ) -> None:
         self._fd, self._out_fd, self._write = fd, out_fd, write
+        self._decode = decode or keys_in
         self._shown: list[str] = []
         self._size = Size(0, 0)
         self._before: list[Any] = []
@@ -89,7 +94,7 @@ class LiveScreen:
         except OSError:
             data = b""
         self.is_over = not data
-        return list(keys_in(data))
+        return list(self._decode(data))
 
     def _begin(self) -> None:
         tty.setcbreak(self._fd)

@@ -8,12 +8,15 @@ from __future__ import annotations
 __all__ = [
     "DIFF_LINES",
     "OUTPUT_LINES",
+    "UNIFIED_LINES",
     "RowOfDiff",
     "diff_rows",
+    "number_columns",
     "painted",
     "printed",
     "readable",
     "shortened",
+    "unified",
     "width_of",
 ]
 
@@ -24,17 +27,28 @@ from typing import Any, Final, NamedTuple
 from periplus.cli.common.face import Palette, visible
 
 DIFF_LINES: Final = 8
+UNIFIED_LINES: Final = 20  # of a diff with context and line numbers, at a terminal with room for them
 OUTPUT_LINES: Final = 4
 _COLUMNS: Final = 200  # for cutting lines if the width of the terminal is unknown
 _TAB: Final = 4
 _SGR: Final = re.compile(r"\x1b\[[0-9;:]*m")
+_HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)")
+_WORD: Final = re.compile(r"\w+|\W")
+_PAIRED_LINES_MAX: Final = 50  # of a run of lines that is compared word by word with the lines in its place
+_COMPARED_CHARACTERS_MAX: Final = 500
+_LIKE_SHARE: Final = 3  # lines with less than a third in common are not compared
 
 
 class RowOfDiff(NamedTuple):
-    """``mark`` is ``-``, ``+``, a space or ``@``, as in a unified diff; empty for a line that names a file or says why there is no diff."""
+    """``mark`` is ``-``, ``+``, a space or ``@``, as in a unified diff; empty for a line that names a file or says why there is no diff.
+    ``number`` is that of the line in its version of the file, 0 for a row that is no line. ``changed`` are the columns of the
+    readable text that differ from the line in its place; empty where the lines have little in common.
+    """
 
     mark: str
     text: str
+    number: int = 0
+    changed: tuple[int, int] = (0, 0)
 
 
 def diff_rows(effects: Sequence[Mapping[str, Any]], content: Callable[[str], bytes | None]) -> list[RowOfDiff]:
@@ -66,8 +80,56 @@ def _changed(old: str, new: str, content: Callable[[str], bytes | None]) -> list
     patch = patch_of("", (old, was), (new, now))
     if patch.note:
         return [RowOfDiff("", f"({patch.note})")]
-    lines = patch.diff.split("\n")[:-1]
-    return [RowOfDiff(line[0], line if line[0] == "@" else line[1:]) for line in lines if line and line[0] != "\\"]
+    old_number = new_number = 0
+    rows = []
+    for line in patch.diff.split("\n")[:-1]:
+        if hunk := _HUNK.match(line):
+            old_number, new_number = int(hunk[1]), int(hunk[2])
+            rows.append(RowOfDiff("@", line))
+        elif line and line[0] in "-+ ":
+            rows.append(RowOfDiff(line[0], line[1:], old_number if line[0] == "-" else new_number))
+            old_number += line[0] != "+"
+            new_number += line[0] != "-"
+    return _compared(rows)
+
+
+def _compared(rows: list[RowOfDiff]) -> list[RowOfDiff]:
+    """Return the rows with the columns that changed, where as many lines were put in the place of lines."""
+    at = 0
+    while at < len(rows):
+        removed = _run_of("-", rows, at)
+        added = _run_of("+", rows, at + removed)
+        if 0 < removed == added <= _PAIRED_LINES_MAX:
+            for old in range(at, at + removed):
+                new = old + removed
+                spans = _differing(readable(rows[old].text, None), readable(rows[new].text, None))
+                rows[old], rows[new] = rows[old]._replace(changed=spans[0]), rows[new]._replace(changed=spans[1])
+        at += max(1, removed + added)
+    return rows
+
+
+def _run_of(mark: str, rows: Sequence[RowOfDiff], first: int) -> int:
+    end = first
+    while end < len(rows) and rows[end].mark == mark:
+        end += 1
+    return end - first
+
+
+def _differing(old: str, new: str) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the columns of each text between the words that both begin with and those that both end with."""
+    if max(len(old), len(new)) > _COMPARED_CHARACTERS_MAX:
+        return (0, 0), (0, 0)
+    ours, theirs = _WORD.findall(old), _WORD.findall(new)
+    head = tail = 0
+    while head < min(len(ours), len(theirs)) and ours[head] == theirs[head]:
+        head += 1
+    while tail < min(len(ours), len(theirs)) - head and ours[-1 - tail] == theirs[-1 - tail]:
+        tail += 1
+    begin = sum(map(len, ours[:head]))
+    same = begin + sum(map(len, ours[len(ours) - tail :]))
+    if same * _LIKE_SHARE < max(len(old), len(new)):
+        return (0, 0), (0, 0)
+    return (begin, begin + len(old) - same), (begin, begin + len(new) - same)
 
 
 def _masked(data: bytes | None) -> bytes | None:
@@ -89,12 +151,43 @@ def shortened(rows: Sequence[RowOfDiff]) -> tuple[list[RowOfDiff], int]:
     return shown[:DIFF_LINES], max(0, len(shown) - DIFF_LINES)
 
 
-def painted(row: RowOfDiff, palette: Palette, width: int | None) -> str:
-    """Format a row for a terminal, cut at ``width`` columns unless it is None."""
+def unified(rows: Sequence[RowOfDiff]) -> tuple[list[RowOfDiff], int]:
+    """Return the first rows for a terminal that shows line numbers, and the number of rows left out. The numbers say what the
+    lines of hunks say: of those only a mark between two hunks is left.
+    """
+    names = [row for row in rows if not row.mark]
+    has_names = len(names) != 1 or " → " in names[0].text
+    shown: list[RowOfDiff] = []
+    for at, row in enumerate(rows):
+        if row.mark == "@":
+            if rows[at - 1].mark:
+                shown.append(row._replace(text="⋮"))
+        elif row.mark or has_names or at:
+            shown.append(row)
+    return shown[:UNIFIED_LINES], max(0, len(shown) - UNIFIED_LINES)
+
+
+def number_columns(rows: Sequence[RowOfDiff]) -> int:
+    """Return the columns that the line numbers of the rows take."""
+    return len(str(max((row.number for row in rows), default=0)))
+
+
+def painted(row: RowOfDiff, palette: Palette, width: int | None, digits: int = 0) -> str:
+    """Format a row for a terminal, cut at ``width`` columns unless it is None, behind its line number in ``digits`` columns
+    unless that is 0.
+    """
     colour = {"-": palette.bad, "+": palette.good, "@": palette.name, "": palette.bold}.get(row.mark, "")
     mark = "" if row.mark == "@" else row.mark
-    text = f"{mark}{readable(row.text, None if width is None else width - len(mark))}"
-    return f"{colour}{text}{palette.end}" if colour else text
+    before = f"{row.number:>{digits}} " if digits and row.number else ""
+    text = readable(row.text, None if width is None else width - len(mark) - len(before))
+    if before and palette.dim:
+        before = f"{palette.dim}{before}{palette.end}"
+    if not colour:
+        return f"{before}{mark}{text}"
+    begin, end = (min(one, len(text)) for one in row.changed)
+    if begin < end:
+        text = f"{text[:begin]}{palette.bold}{text[begin:end]}{palette.end}{colour}{text[end:]}"
+    return f"{before}{colour}{mark}{text}{palette.end}"
 
 
 def readable(line: str, width: int | None) -> str:

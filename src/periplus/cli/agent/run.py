@@ -14,7 +14,7 @@ from periplus.cli.agent.environment import leave_out_relative_folders, user_fold
 from periplus.cli.common.face import Face, number, plain, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from periplus.agent.assembly import AgentSession
     from periplus.agent.contracts import LLMClient, StopReason, StreamingClient
@@ -29,6 +29,7 @@ _EXIT: Final[dict[StopReason, int]] = {
 }  # fmt: skip
 _LAST: Final = "last"
 _LISTED: Final = 20
+_NEWEST: Final = 5
 _SAID_SHOWN: Final = 200
 _TASK_MAX: Final = 1 << 20
 
@@ -356,7 +357,9 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
     conversation = Conversation(
         say, lambda path: os.path.exists(os.path.join(root, path)), model, settings.mode, name, opening
     )
-    conversation.shows = lines.show_last
+    conversation.shows = lambda number, is_idle: lines.show(number, paged=is_idle)
+    if _can_pick(face):
+        conversation.picks = lambda found: _chosen(face, found) or ""
     try:
         talk(conversation, root, colour=bool(face.palette.bold))
     finally:
@@ -398,19 +401,55 @@ def _session_name(face: Face, project: Project, arguments: argparse.Namespace) -
         if named == one.name or (arguments.resume == _LAST and one.is_interrupted):
             return one.name
     wrong = "no session of the agent was interrupted" if arguments.resume == _LAST else "the agent has no such session"
+    newest = [one.name for one in stored_sessions(project) if not parent_of(one.name)][:_NEWEST]
+    told = f"The newest: {', '.join(newest)}. " if newest else ""
     mend = 'See `periplus run --list`. To continue a finished session with a new task: periplus run --session NAME "…"'
-    raise NotFoundError(wrong, safe="Nothing was run.", mend=mend)
+    raise NotFoundError(wrong, safe="Nothing was run.", mend=f"{told}{mend}")
+
+
+def _can_pick(face: Face) -> bool:
+    """Return whether the terminal can show a list to choose from."""
+    return face.environment.get("TERM", "dumb") != "dumb"
+
+
+def _chosen(face: Face, found: Sequence[StoredSession], selected: int = 0) -> str:
+    """Let the person choose a session on the other screen; return its name, empty if the person left."""
+    from periplus.tui.conversation import session_row
+    from periplus.tui.picker import pick
+
+    def write(text: str) -> None:
+        face.stdout.write(text)
+        face.stdout.flush()
+
+    rows = [visible(session_row(one)) for one in found]
+    place = pick(rows, write, visible, selected=selected, is_coloured=bool(face.palette.bold))
+    return found[place].name if place is not None else ""
 
 
 def _picked(face: Face, found: list[StoredSession]) -> str:
-    """Let the person choose a session from a list; empty input picks the last interrupted one, or the last."""
-    from periplus.base.errors import NotFoundError, UsageError
-    from periplus.tui.conversation import session_row
+    """Let the person choose a session from a list. The last interrupted one, or the last, is chosen at first."""
+    from periplus.base.errors import NotFoundError
 
     if not found:
         raise NotFoundError("the agent has no sessions", safe="Nothing was run.", mend='Start one: periplus run "…"')
+    usual = next((at for at, one in enumerate(found) if one.is_interrupted), 0)
+    if not _can_pick(face):
+        return _picked_by_number(face, found, usual + 1)
+    name = _chosen(face, found, usual)
+    if not name:
+        raise NotFoundError(
+            "no session was chosen", safe="Nothing was run.", mend="Name one: periplus run --resume NAME"
+        )
+    return name
+
+
+def _picked_by_number(face: Face, found: list[StoredSession], usual: int) -> str:
+    """Let the person choose by a number, on a terminal that cannot show a list; empty input picks the ``usual`` one."""
+    from periplus.base.errors import UsageError
+    from periplus.tui.conversation import session_row
+
     more, found = len(found) - _LISTED, found[:_LISTED]
-    usual = next((at for at, one in enumerate(found, 1) if one.is_interrupted), 1)
+    usual = usual if usual <= len(found) else 1
     for at, one in enumerate(found, 1):
         face.out(f"{at:3}. {visible(session_row(one))}")
     if more > 0:

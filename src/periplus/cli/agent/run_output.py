@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 from periplus.cli.agent.call_results import (
     OUTPUT_LINES,
     diff_rows,
+    number_columns,
     painted,
     printed,
     readable,
     shortened,
+    unified,
     width_of,
 )
 from periplus.cli.agent.markdown_output import Block, Blocks, can_render, render
@@ -38,6 +40,8 @@ _COMMANDS: Final = frozenset({"shell", "process", "code"})
 _BESIDE: Final = frozenset({"text_grown", "reasoning_grown", "agent_started", "agent_ended", "noticed", "learned"})
 """Events that may come while an answer is being given, and do not end it."""
 _LOOK_S: Final = 0.1
+_KEPT_MAX: Final = 100  # complete diffs and outputs that can be shown again
+_NUMBERED_COLUMNS: Final = 60  # a narrower terminal shows changed lines without line numbers and context
 _PIECE_BYTES: Final = 1 << 16
 _BY_MODE: Final = " is asked for in mode "  # what a rule of the user could allow
 _RULES_SHOWN: Final = 3
@@ -54,7 +58,8 @@ class EventLines:
         self._is_full = is_full
         self._content: Callable[[str], bytes | None] = lambda _: None
         self._page: Callable[[str], str | None] = lambda _: None
-        self._last_shown: Callable[[], list[str]] | None = None  # the complete last diff or output
+        self._shown: dict[int, Callable[[], list[str]]] = {}  # complete diffs and outputs, by their numbers from 1
+        self._number = 0  # of the last one
         self._answer = Blocks() if _renders(face) else None
         self._is_within_answer = False  # whether a block of the answer was shown
         self._held = ""
@@ -83,12 +88,35 @@ class EventLines:
         """Set the sources: ``content`` returns the bytes of a file by digest, ``page`` the text of a handle; None if not available."""
         self._content, self._page = content, page
 
-    def show_last(self) -> None:
-        """Print the complete last diff, or the complete output of the last command. Called from any thread."""
-        lines = self._last_shown() if self._last_shown is not None else []
-        text = "".join(f"{line}\n" for line in lines) or "(nothing was edited, and no command printed anything)\n"
-        self._stdout.write(text)
+    def complete(self, number: int = 0) -> list[str]:
+        """Return the lines of the complete diff or output with that number, by default of the last one; or the reason why there
+        are none.
+        """
+        shown = self._shown.get(number or self._number)
+        if shown is not None:
+            return shown()
+        if not self._number:
+            return ["(nothing was edited, and no command printed anything)"]
+        if number > self._number:
+            return [f"(there is no {number:,}; the last is {self._number:,})"]
+        return [f"({number:,} is no longer kept; the trail of the session has it: periplus trail list)"]
+
+    def show(self, number: int = 0, *, paged: bool = False) -> None:
+        """Print the result of ``complete``; with ``paged`` through a pager, where it is longer than the terminal."""
+        lines = self.complete(number)
+        if paged and (self._face.height or len(lines)) <= len(lines):
+            from periplus.cli.common.pager import page
+
+            self._stdout.flush()
+            page(self._face, lines)
+            return
+        self._stdout.write("".join(f"{line}\n" for line in lines))
         self._stdout.flush()
+
+    def _keep(self, lines: Callable[[], list[str]]) -> None:
+        self._number += 1
+        self._shown[self._number] = lines
+        self._shown.pop(self._number - _KEPT_MAX, None)
 
     def _lost(self) -> None:
         """Stop writing: the reader closed the output, as `| head` does."""
@@ -248,12 +276,21 @@ class EventLines:
             first, *more = self._outcome_lines(event)
             self._line(f"  {whose}{event.outcome}: {first}")
             if not is_command:
-                for line in more:
-                    self._line(f"    {line}")
+                self._show_failure(event, more)
         if is_command:
             self._show_output(event, whose if event.outcome == "ok" else "")
         elif event.outcome == "ok" and event.effects:
             self._show_diff(event, whose)
+
+    def _show_failure(self, event: Any, more: Sequence[str]) -> None:
+        """Print further lines of a failed call that is no command; at an input line the rest can be shown."""
+        for line in more:
+            self._line(f"    {line}")
+        whole = event.output.strip().splitlines()
+        left = len(whole) - 1 - len(more)
+        if left > 0 and self._by_line:
+            self._keep(lambda: [readable(line, None) for line in whole])
+            self._line(f"    {self._folded(left)}")
 
     def _show_output(self, event: Any, whose: str) -> None:
         page = self._page  # of this session; another may follow
@@ -261,11 +298,12 @@ class EventLines:
         if not lines and not notes:
             return
         if lines:
-            self._last_shown = lambda: [readable(line, None) for line in printed(event.output, event.handle, page)[0]]
+            self._keep(lambda: [readable(line, None) for line in printed(event.output, event.handle, page)[0]])
         if whose:
             self._line(f"  {whose}printed:")
         if len(lines) > OUTPUT_LINES and not self._is_full:
-            self._line(f"    (the last {OUTPUT_LINES} of {len(lines):,} lines; {self._way_to_all})")
+            told = f"(the last {OUTPUT_LINES} of {len(lines):,} lines; all: --full)"
+            self._line(f"    {self._folded(len(lines) - OUTPUT_LINES, 'above') if self._by_line else told}")
             lines = lines[-OUTPUT_LINES:]
         width = None if self._is_full else width_of(self._face.width, 4)
         for line in (*lines, *notes):
@@ -275,20 +313,23 @@ class EventLines:
         palette, rows = self._face.palette, diff_rows(event.effects, self._content)
         if not rows:
             return
-        self._last_shown = lambda: [painted(row, palette, None) for row in rows]
+        digits = number_columns(rows) if (self._face.width or 0) >= _NUMBERED_COLUMNS else 0
+        self._keep(lambda: [painted(row, palette, None, digits) for row in rows])
         if whose:
             self._line(f"  {whose}changed:")
-        shown, left = (rows, 0) if self._is_full else shortened(rows)
+        shown, left = (rows, 0) if self._is_full else unified(rows) if digits else shortened(rows)
         width = None if self._is_full else width_of(self._face.width, 4)
         self._new_line()
         for row in shown:
-            self._stdout.write(f"    {painted(row, palette, width)}\n")
+            self._stdout.write(f"    {painted(row, palette, width, digits)}\n")
         if left:
-            self._line(f"    … {left:,} more line{'s' * (left != 1)}; {self._way_to_all}")
+            told = f"… {left:,} more line{'s' * (left != 1)}; all: --full"
+            self._line(f"    {self._folded(left) if self._by_line else told}")
 
-    @property
-    def _way_to_all(self) -> str:
-        return "all: /show" if self._by_line else "all: --full"
+    def _folded(self, left: int, where: str = "") -> str:
+        """Return the line that stands for the lines left out of the last diff or output."""
+        what = f"more line{'s' * (left != 1)}{f' {where}' if where else ''}"
+        return f"… {left:,} {what}; /show {self._number} shows {'them' if left != 1 else 'it'}"
 
     def _call_begins(self, event: Any, before: str) -> None:
         line = self._begun[event.agent, event.call_id] = _call_line(event)
