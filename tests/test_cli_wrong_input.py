@@ -659,6 +659,13 @@ WRONG = {
         (["{trail}", "--format", "pdf"], 2, "invalid choice"),
         (["{trail}", "--content"], 2, "--content is for --format otel"),
         (["{trail}", "--revision", "HEAD"], 2, "--revision is for --format agent-trace"),
+        (["{trail}", "--with-trail"], 2, "--with-trail is for --format html"),
+        (["{trail}", "--format", "html", "--withhold", "shoe"], 2, "no field 'shoe'"),
+        (["{trail}", "--format", "html", "--withhold", "text,"], 2, "a name is empty"),
+        (["--all", "{folder}"], 2, "--all is for --format html"),
+        (["--all", "--format", "html"], 2, "required"),
+        (["--all", "--format", "html", "{file}"], 2, "is not a folder"),
+        (["--all", "--format", "html", "{folder}", "--out", "x.html"], 2, "--all writes a folder"),
         (["{trail}", "--out", "{folder}"], 2, "is a folder"),
     ],
     "trail import": [

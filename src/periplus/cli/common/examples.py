@@ -105,7 +105,12 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "trail diff": ("trail diff trl_mw14 trl_9x2k --path src",),
     "trail prove": ("trail prove trl_mw14 --step 3",),
     "trail show": ("trail show trl_mw14", "trail show trl_mw14 --outcome failed", "trail show trl_mw14 --at 12"),
-    "trail export": ("trail export trl_mw14 --out report.md", "trail export trl_mw14 --format otel"),
+    "trail export": (
+        "trail export trl_mw14 --out report.md",
+        "trail export trl_mw14 --format html --with-trail --out session.html",
+        "trail export --all --format html site",
+        "trail export trl_mw14 --format otel",
+    ),
     "trail replay": ("trail replay trl_mw14", "trail replay trl_mw14 --world memory"),
     "trail sign": ("trail sign trl_mw14 --out signed.trail",),
     "trail verify": ("trail verify", "trail verify trl_mw14 --effects"),

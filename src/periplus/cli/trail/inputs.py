@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["guarded", "named_trail", "part_of", "signed", "trail_reader", "trail_readers"]
+__all__ = ["TrailsByDigest", "guarded", "named_trail", "part_of", "signed", "trail_reader", "trail_readers"]
 
 import os
 from collections.abc import Iterator
@@ -13,6 +13,36 @@ from periplus.cli.common.face import Face, plain
 if TYPE_CHECKING:
     from periplus.project import TrailFile
     from periplus.trail import ObjectReader, TrailReader
+
+
+class TrailsByDigest:
+    """The trails of this store by digest; the store is opened when the first one is needed."""
+
+    def __init__(self, face: Face) -> None:
+        self._face = face
+        self._objects: dict[str, str] | None = None
+        self._store: ObjectReader | None = None
+
+    def __call__(self, digest: bytes) -> bytes | None:
+        from periplus.base.errors import DamageError, NotFoundError, PeriplusError
+
+        if self._objects is None:
+            self._objects = {}
+            try:
+                with self._face.open() as project:
+                    self._store = project.journal.objects
+                    for trail in project.trails():
+                        self._objects[str(trail.value.get("digest"))] = str(trail.value.get("object"))
+            except PeriplusError:
+                if self._face.store_option is not None:
+                    raise
+        name = self._objects.get(digest.hex())
+        if name is None or self._store is None:
+            return None
+        try:
+            return self._store.get(bytes.fromhex(name))
+        except (DamageError, NotFoundError, ValueError):
+            return None  # doctor explains the damage
 
 
 def named_trail(face: Face, name: str, *, remains: bool = False) -> tuple[TrailFile, ObjectReader | None]:

@@ -35,6 +35,7 @@ __all__ = [
     "TrailSealOut",
     "TrailSealedOut",
     "TrailSignOut",
+    "TrailSiteOut",
     "TrailVerifyOut",
 ]
 
@@ -160,7 +161,10 @@ class EffectsOut(msgspec.Struct):
 
 
 class FileOut(msgspec.Struct):
-    """A trail. ``digest`` is empty if it could not be read. ``effects`` is null if not requested, or if the trail is not valid."""
+    """A trail. ``digest`` is empty if it could not be read. ``effects`` is null if not requested, or if the trail is not valid.
+    ``page`` is empty unless the file is an exported page: verified, wrong, or not verified, where nothing is wrong but the trail
+    or the page could not be checked; ``digest`` is then the one that the page claims.
+    """
 
     name: str
     digest: str
@@ -169,6 +173,7 @@ class FileOut(msgspec.Struct):
     first_bad_offset: int | None
     checks: list[TrailCheckOut]
     effects: list[EffectsOut] | None = None
+    page: str = ""
 
 
 class SalvageOut(msgspec.Struct):
@@ -257,6 +262,17 @@ class TrailExportOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.exp
     digest: str
     bytes: int
     signed: bool
+
+
+class TrailSiteOut(msgspec.Struct, tag_field="schema", tag="periplus.trail.site/1"):
+    """A folder of pages with its sessions; ``failed`` are those that could not be read, with the reason."""
+
+    path: str
+    written: int
+    unchanged: int
+    removed: int
+    bytes: int
+    failed: list[str]
 
 
 class SubjectOut(msgspec.Struct):
@@ -427,6 +443,7 @@ TRAIL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     "trail decode": TrailDecodeOut,
     "trail encode": TrailEncodeOut,
     "trail export": TrailExportOut,
+    "trail export (of all)": TrailSiteOut,
     "trail import": TrailImportOut,
     "trail list": TrailListOut,
     "trail record": TrailSealedOut,

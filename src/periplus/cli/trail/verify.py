@@ -7,10 +7,10 @@ __all__ = ["configure", "execute"]
 import argparse
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from periplus.cli.common.face import Face, counted, visible
-from periplus.cli.trail.inputs import named_trail
+from periplus.cli.trail.inputs import TrailsByDigest, named_trail
 
 if TYPE_CHECKING:
     from periplus.cli.trail.schemas import FileOut, SalvageOut
@@ -18,10 +18,17 @@ if TYPE_CHECKING:
     from periplus.project import TrailFile
     from periplus.trail import ObjectReader
 
+NOT_VERIFIED: Final = "not verified"
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("trails", nargs="*", metavar="TRAIL", help="ids, digests or files (default: every trail of the store)")
+    add(
+        "trails",
+        nargs="*",
+        metavar="TRAIL",
+        help="ids, digests or files, exported pages (HTML) too (default: every trail of the store)",
+    )
     add("--salvage", metavar="FILE", help="write the intact part of one damaged TRAIL to FILE")
     add("--key", metavar="HEX|FILE", help="the Ed25519 public key that must have signed it")
     from periplus.cli.trail.effects import configure_effects
@@ -37,14 +44,14 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     key = _key(arguments.key)
     check_salvage(face, arguments.trails, arguments.salvage)
     repository = check_effects(face, arguments)
-    parents = _Parents(face)
+    parents = TrailsByDigest(face)
     is_redacted = _Redacted(face)
     files: list[FileOut] = []
     salvaged: SalvageOut | None = None
     for named, store, trouble in _to_verify(face, arguments.trails):
         found = named
         files.append(_verified(found, store, trouble, key, parents, is_redacted))
-        if arguments.effects and files[-1].ok:
+        if arguments.effects and files[-1].ok and not files[-1].page:
             files[-1].effects = effects_of(face, found, store, repository)
         if arguments.salvage is not None and not files[-1].ok:
             if trouble:
@@ -56,9 +63,11 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         paint = face.palette
         for file in files:
             mark = f"{paint.good}verified{paint.end}" if file.ok else f"{paint.bad}WRONG{paint.end}"
+            if file.page == NOT_VERIFIED:
+                mark = f"{paint.warn}{file.page}{paint.end}"
             yield f"{mark}  {visible(file.name)}  {visible(file.summary)}"
             yield from effect_lines(face, file)
-            if file.ok and (len(files) > 1 or file.effects is not None):
+            if file.ok and file.page != NOT_VERIFIED and (len(files) > 1 or file.effects is not None):
                 continue
             reached = [check for check in file.checks if check.detail != "not reached"]
             for check in reached:
@@ -70,37 +79,8 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         if salvaged is not None:
             yield from salvage_lines(salvaged)
 
-    return face.emit(TrailVerifyOut(is_ok, files, salvaged), lines, 3 if not is_ok else 0 if is_shown(files) else 1)
-
-
-class _Parents:
-    """The trails of this store by digest; the store is opened when the first parent is needed."""
-
-    def __init__(self, face: Face) -> None:
-        self._face = face
-        self._objects: dict[str, str] | None = None
-        self._store: ObjectReader | None = None
-
-    def __call__(self, digest: bytes) -> bytes | None:
-        from periplus.base.errors import DamageError, NotFoundError, PeriplusError
-
-        if self._objects is None:
-            self._objects = {}
-            try:
-                with self._face.open() as project:
-                    self._store = project.journal.objects
-                    for trail in project.trails():
-                        self._objects[str(trail.value.get("digest"))] = str(trail.value.get("object"))
-            except PeriplusError:
-                if self._face.store_option is not None:
-                    raise
-        name = self._objects.get(digest.hex())
-        if name is None or self._store is None:
-            return None
-        try:
-            return self._store.get(bytes.fromhex(name))
-        except (DamageError, NotFoundError, ValueError):
-            return None  # doctor explains the damage
+    is_complete = is_shown(files) and all(file.page != NOT_VERIFIED for file in files)
+    return face.emit(TrailVerifyOut(is_ok, files, salvaged), lines, 3 if not is_ok else 0 if is_complete else 1)
 
 
 class _Redacted:
@@ -125,7 +105,7 @@ class _Redacted:
 
 
 def _verified(
-    found: TrailFile, store: ObjectReader | None, trouble: str, key: bytes | None, parents: _Parents,
+    found: TrailFile, store: ObjectReader | None, trouble: str, key: bytes | None, parents: TrailsByDigest,
     is_redacted: _Redacted,
 ) -> FileOut:  # fmt: skip
     from periplus.cli.trail.schemas import FileOut, TrailCheckOut
@@ -135,11 +115,40 @@ def _verified(
         return FileOut(found.name, "", False, trouble, None, [TrailCheckOut("object", "error", trouble)])
     if found.data[:1] == b"\xa0":
         return _verified_flux(found)
+    if found.data[:1] in (b"<", b" ", b"\n") and (page := _verified_page(found, store, key, parents)) is not None:
+        return page
     report = verify(
         found.data, store=store, key=key, parent_of=parents if store is not None else None, is_redacted=is_redacted
     )
     checks = [TrailCheckOut(check.name, check.verdict, check.detail) for check in report.checks]
     return FileOut(found.name, report.digest.hex(), report.ok, report.summary, report.offset, checks)
+
+
+def _verified_page(
+    found: TrailFile, store: ObjectReader | None, key: bytes | None, trails: TrailsByDigest
+) -> FileOut | None:
+    """Verify a page that ``trail export --format html`` wrote; None for any other file."""
+    from periplus.base.errors import PeriplusError
+    from periplus.cli.trail.schemas import FileOut, TrailCheckOut
+    from periplus.web.sessions.file_payload import is_shared_file
+    from periplus.web.sessions.verification import verify_shared_file
+
+    if not is_shared_file(found.data):
+        return None
+
+    def read(digest: bytes) -> bytes | None:
+        try:
+            return store.get(digest) if store is not None else None
+        except PeriplusError:
+            return None
+
+    report = verify_shared_file(found.data, key=key, trail_of=trails, read_object=read)
+    checks = [TrailCheckOut(check.name, check.verdict, check.detail) for check in report.checks]
+    if report.trail is not None:
+        checks += [TrailCheckOut(f"trail: {check.name}", check.verdict, check.detail) for check in report.trail.checks]
+    offset = next((check.offset for check in report.checks if check.verdict == "error"), None)
+    page = "verified" if report.is_complete else NOT_VERIFIED if report.is_sound else "wrong"
+    return FileOut(found.name, report.digest, report.is_sound, report.summary, offset, checks, page=page)
 
 
 def _verified_flux(found: TrailFile) -> FileOut:

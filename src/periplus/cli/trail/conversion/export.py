@@ -1,4 +1,4 @@
-"""``periplus trail export``: write a trail as a report, as spans, or as an attestation."""
+"""``periplus trail export``: write a trail as a report, as a page, as spans, or as an attestation."""
 
 from __future__ import annotations
 
@@ -17,20 +17,34 @@ if TYPE_CHECKING:
     from periplus.project import TrailFile
     from periplus.trail import ObjectReader
 
-_FORMATS = ("markdown", "jsonl", "otel", "agent-trace", "in-toto")
+_FORMATS = ("markdown", "html", "jsonl", "otel", "agent-trace", "in-toto")
+
+_OF_FORMAT = (
+    ("content", "otel"),
+    ("revision", "agent-trace"),
+    ("unsigned", "in-toto"),
+    ("all", "html"),
+    ("with-trail", "html"),
+    ("withhold", "html"),
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("trail", metavar="TRAIL", help="an id, a digest (or a prefix of either), or a file")
+    add(
+        "trail",
+        nargs="?",
+        metavar="TRAIL|DIR",
+        help="an id, a digest (or a prefix of either), or a file; with --all: the folder to write",
+    )
     add(
         "--format",
         choices=_FORMATS,
         default="markdown",
-        help="a report for reviewers, JSON lines, OpenTelemetry spans (OTLP JSON), an Agent Trace record, or an in-toto "
-        "statement in a DSSE envelope (default: markdown)",
+        help="a report for reviewers, one HTML file that needs nothing else, JSON lines, OpenTelemetry spans (OTLP JSON), an "
+        "Agent Trace record, or an in-toto statement in a DSSE envelope (default: markdown)",
     )
-    add("--out", metavar="FILE", help="the file to write (default: standard output)")
+    add("-o", "--out", metavar="FILE", help="the file to write (default: standard output)")
     add("--content", action="store_true", help="with otel: include prompts, answers and arguments")
     add(
         "--revision",
@@ -38,6 +52,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="with agent-trace: the commit that line numbers refer to (default: the trail's last)",
     )
     add("--unsigned", action="store_true", help="with in-toto: do not sign with the key of this store")
+    add(
+        "--all",
+        action="store_true",
+        help="with html: write every session of this store to a folder with an index, which any file server serves; "
+        "unchanged sessions are not written again",
+    )
+    add(
+        "--with-trail",
+        action="store_true",
+        help="with html: carry the trail in the file, for `periplus trail verify FILE`",
+    )
+    add("--withhold", metavar="NAME[,NAME]", help="with html: fields that the file does not tell, by the names of operands as "
+        "`trail show --form verbose` has them, or error, result, note, or a field of the header")  # fmt: skip
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
@@ -47,6 +74,10 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.trail.schemas import TrailExportOut
 
     _check_options(arguments)
+    if arguments.format == "html":
+        from periplus.cli.trail.conversion.html_export import export_html
+
+        return export_html(face, arguments)
     if arguments.out is not None:
         check_target(os.path.join(face.cwd, arguments.out))
     found, store = named_trail(face, arguments.trail)
@@ -78,9 +109,16 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 def _check_options(arguments: argparse.Namespace) -> None:
     from periplus.base.errors import UsageError
 
-    for option, wanted in (("content", "otel"), ("revision", "agent-trace"), ("unsigned", "in-toto")):
-        if getattr(arguments, option) and arguments.format != wanted:
+    for option, wanted in _OF_FORMAT:
+        if getattr(arguments, option.replace("-", "_")) and arguments.format != wanted:
             raise UsageError(f"--{option} is for --format {wanted}", mend="Omit it, or change the format.")
+    if arguments.trail is None:
+        missing, mend = (
+            ("the folder to write", "Name it behind --all.")
+            if arguments.all
+            else ("TRAIL", "See `periplus trail list`.")
+        )
+        raise UsageError(f"{missing} is required", safe="Nothing was written.", mend=mend)
 
 
 def _source(found: TrailFile, store: ObjectReader | None) -> ExportSource:
