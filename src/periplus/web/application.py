@@ -46,6 +46,10 @@ _STATUS: Final[tuple[tuple[type[PeriplusError], int], ...]] = (
 )  # fmt: skip
 _MESSAGE: Final = "periplus_message"
 _MESSAGE_CHARACTERS_MAX: Final = 600
+_COOKIE_BYTES_MAX: Final = 3_500  # browsers drop a cookie of more than 4,096 (RFC 6265bis, section 5.6)
+_NAME_CHARACTERS_MAX: Final = 200
+_BODY_BYTES_MAX: Final = 3 << 20
+_DEFECT: Final = "a defect of Periplus; what happened is in the terminal of the server"
 _REFUSED: Final[Mapping[str, str]] = {
     "host": "This server answers only under its own name, 127.0.0.1 or localhost with its port.",
     "origin": "Another page sent this request.",
@@ -74,15 +78,28 @@ class Application:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
+        is_begun = False
 
         async def guarded(message: MutableMapping[str, Any]) -> None:
+            nonlocal is_begun
             if message["type"] == "http.response.start":
+                is_begun = True
                 own = {name for name, _ in message.get("headers", ())}
                 message["headers"] = [*message.get("headers", ()), *HEADERS, *(() if PRIVATE[0] in own else (PRIVATE,))]
             await send(message)
 
-        response = self._before(scope)
-        await (response or self._app)(scope, receive, guarded)
+        from starlette.requests import ClientDisconnect
+        from starlette.responses import Response
+
+        try:
+            response = self._before(scope)
+            await (response or self._app)(scope, receive, guarded)
+        except ClientDisconnect:
+            pass  # nobody waits for an answer
+        except Exception as error:  # noqa: BLE001 - a defect of one answer must not end the server
+            self._on_defect(error)
+            if not is_begun:
+                await Response(f"{_DEFECT}\n", 500, media_type="text/plain")(scope, receive, guarded)
 
     # -- access --------------------------------------------------------------------------------------------------------
 
@@ -92,7 +109,9 @@ class Application:
         from starlette.responses import Response
 
         request = Request(scope)
-        path = request.url.path
+        path = str(scope["path"])
+        if "content-length" in request.headers and "transfer-encoding" in request.headers:  # RFC 9112, section 6.3
+            return Response("a request has one length\n", 400, media_type="text/plain", headers={"connection": "close"})
         cookies = _cookies(request, self._access.cookie_name)
         refused = self._access.refused(request.method, dict(request.headers), cookies)
         if refused in ("host", "origin", "site"):
@@ -104,13 +123,12 @@ class Application:
             data, media_type = found
             return Response(data, media_type=media_type, headers={"cache-control": "no-cache"})
         if path.startswith("/open/"):
+            if request.method != "GET":  # a program that looks at links must not spend the address
+                return self._refusal("token")
             return self._enter(*_split(path.removeprefix("/open/")), is_known=not refused)
         if refused:
-            return self._locked(
-                path,
-                request.url.query,
-                is_link=request.headers.get("sec-fetch-site", "") in ("cross-site", "same-site"),
-            )
+            is_link = request.headers.get("sec-fetch-site", "") in ("cross-site", "same-site")
+            return self._locked(_address(scope), is_link=is_link)
         scope["state"] = {"cookie": next(one for one in cookies if self._access.is_reader(one))}
         return None
 
@@ -125,10 +143,9 @@ class Application:
         self._on_enter()
         return response
 
-    def _locked(self, path: str, query: str, *, is_link: bool) -> Response:
+    def _locked(self, target: str, *, is_link: bool) -> Response:
         """Return the page for a browser without the cookie, which a strict cookie makes of every link from another site."""
-        target = f"{path}?{query}" if query else path
-        values = {"target": target if is_link and not path.startswith("//") else ""}
+        values = {"target": target if is_link and not target.startswith("//") else ""}
         return self._html(render("locked.html", self._site("", is_live=False), values), 403)
 
     def _refusal(self, why: Refusal) -> Response:
@@ -195,13 +212,12 @@ class Application:
             return self._problem(request, error)
         except Exception as error:  # noqa: BLE001 - a defect of one page must not end the server
             self._on_defect(error)
-            return self._problem(
-                request, PeriplusError("a defect of Periplus; what happened is in the terminal of the server")
-            )
+            return self._problem(request, PeriplusError(_DEFECT))
 
     def _asked(self, project: Project, request: Request) -> Asked:
         parts = {name: str(value) for name, value in request.path_params.items()}
-        return Asked(project, parts, Query.of(request.url.query), urllib.parse.quote(request.url.path), self._context)
+        query = Query.of(request.scope["query_string"].decode("ascii"))
+        return Asked(project, parts, query, urllib.parse.quote(request.scope["path"]), self._context)
 
     def _shown(self, asked: Asked, answer: View | Done | Download, request: Request) -> Response:
         from starlette.responses import RedirectResponse, Response
@@ -216,7 +232,7 @@ class Application:
         if isinstance(answer, Done):
             response = RedirectResponse(answer.location, 303)
             if answer.message:
-                text = urllib.parse.quote(answer.message[:_MESSAGE_CHARACTERS_MAX])
+                text = _cookie_value(answer.message[:_MESSAGE_CHARACTERS_MAX])
                 response.set_cookie(_MESSAGE, text, max_age=20, httponly=True, samesite="strict", path="/")
             return response
         message = urllib.parse.unquote(request.cookies.get(_MESSAGE, ""))[:_MESSAGE_CHARACTERS_MAX]
@@ -227,14 +243,22 @@ class Application:
             shown.delete_cookie(_MESSAGE, path="/")
         return shown
 
-    def _problem(self, request: Request, error: PeriplusError) -> Response:
+    def _problem(self, request: Request, error: PeriplusError, status: int = 0) -> Response:
         """Return the page that says what is wrong, what is safe, and what to do."""
-        status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+        status = status or next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
         values = {"error": error, "text": str(error), "title": "Problem", "status": status}
         return self._html(render("problem.html", self._site(getattr(request.state, "cookie", "")), values), status)
 
-    async def _unknown(self, request: Request, _: Exception) -> Response:
-        return self._problem(request, NotFoundError(f"there is no page {request.url.path[:200]}"))
+    async def _unknown(self, request: Request, error: Exception) -> Response:
+        """Return the page for an address that is none, or that is not asked for in this way."""
+        name = request.scope["path"][:_NAME_CHARACTERS_MAX]
+        if getattr(error, "status_code", 404) == 404:
+            return self._problem(request, NotFoundError(f"there is no page {name}"))
+        shown = self._problem(
+            request, UsageError(f"{request.method} does nothing at {name}", safe="Nothing was changed."), 405
+        )
+        shown.headers["allow"] = (getattr(error, "headers", None) or {}).get("Allow", "GET, POST")
+        return shown
 
     async def _events(self, _: Request) -> Response:
         from starlette.responses import Response, StreamingResponse
@@ -266,7 +290,17 @@ class Application:
         return Response(text.encode("utf-8", "replace"), status, media_type="text/html; charset=utf-8")
 
 
-_BODY_BYTES_MAX: Final = 3 << 20
+def _address(scope: Scope) -> str:
+    """Return the path and query of a request as a link. A backslash or a tab in it would lead to another host."""
+    path = urllib.parse.quote(scope["path"])
+    query = urllib.parse.quote(scope["query_string"].decode("ascii"), safe="%&=+/:,;@!$'()*~?")
+    return f"{path}?{query}" if query else path
+
+
+def _cookie_value(text: str) -> str:
+    """Return a text as the value of a cookie, its end left out where a browser would not take it."""
+    quoted = urllib.parse.quote(text)
+    return quoted if len(quoted) <= _COOKIE_BYTES_MAX else urllib.parse.quote(text[: _COOKIE_BYTES_MAX // 12])
 
 
 def _split(path: str) -> tuple[str, str]:

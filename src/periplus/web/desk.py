@@ -10,12 +10,13 @@ from __future__ import annotations
 __all__ = ["Desk"]
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from periplus.base.errors import DamageError, EnvironmentFailure, NotAStoreError, PeriplusError, RefusedError
+from periplus.base.errors import DamageError, EnvironmentFailure, NotAStoreError, PeriplusError
 
 if TYPE_CHECKING:
     from periplus.project import Project
@@ -35,15 +36,17 @@ class Desk:
         self._looker = ThreadPoolExecutor(1, "web-look")
         self._is_look_due = threading.Event()
         self._own = threading.local()
-        self._opened: list[Project] = []
         self._waiting = 0
+        self._is_closed = False
 
     async def ask(self, question: Callable[[Project], T], *, takes_damage: bool = False) -> T:
-        """Return the answer of ``question``. Raises what it raises, RefusedError where too many wait, and the damage of a journal unless the
-        question ``takes_damage``.
+        """Return the answer of ``question``. Raises what it raises, EnvironmentFailure where too many wait, and the damage of a journal
+        unless the question ``takes_damage``.
         """
         if self._waiting >= WAITING_MAX:
-            raise RefusedError("too many requests at once", safe="Nothing was changed.", mend="Load the page again.")
+            raise EnvironmentFailure(
+                "too many requests at once", safe="Nothing was changed.", mend="Load the page again."
+            )
         self._waiting += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(
@@ -53,7 +56,8 @@ class Desk:
             self._waiting -= 1
 
     def close(self) -> None:
-        """End the threads, and close their projects in them."""
+        """End the threads, and close their projects in them. What waits is not answered any more."""
+        self._is_closed = True
         barrier = threading.Barrier(self._workers)
 
         def end() -> None:
@@ -67,6 +71,10 @@ class Desk:
         self._looker.shutdown()
 
     def _answer(self, question: Callable[[Project], T], takes_damage: bool) -> T:  # noqa: FBT001 - an executor passes no names
+        if self._is_closed:
+            raise EnvironmentFailure(
+                "the server has ended", safe="Nothing was changed.", mend="Start it again: periplus web"
+            )
         project: Project | None = getattr(self._own, "project", None)
         try:
             if project is None:
@@ -105,4 +113,5 @@ class Desk:
         project: Project | None = getattr(self._own, "project", None)
         self._own.project = None
         if project is not None:
-            project.close()
+            with contextlib.suppress(PeriplusError, OSError):  # the error that led here is told
+                project.close()

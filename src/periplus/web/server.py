@@ -11,6 +11,7 @@ __all__ = ["WebOptions", "WebServer", "missing_extra"]
 import asyncio
 import contextlib
 import os
+import signal
 import socket
 import stat
 import threading
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _HOST: Final = "127.0.0.1"
 _GRACE_S: Final = 1
 _BACKLOG: Final = 128
+_PROBE_S: Final = 2.0
 _PACKAGES: Final = ("starlette", "uvicorn", "jinja2", "pygments")
 
 
@@ -88,7 +90,13 @@ class WebServer:
         self._wake()
 
     def serve(self) -> None:
-        """Serve until SIGINT or SIGTERM, which uvicorn takes and raises again at its end."""
+        """Serve until SIGINT, SIGTERM or SIGHUP."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(
+                number, lambda *_: None
+            )  # uvicorn has handlers of its own, and raises the signal again at its end
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # else it should outlive the terminal
+            signal.signal(signal.SIGHUP, lambda *_: self._end())  # uvicorn does not handle it
         try:
             asyncio.run(self._serve())
         finally:
@@ -101,11 +109,14 @@ class WebServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._server is not None:
-            self._server.should_exit = True
+        self._end()
         if self._thread is not None:
             self._thread.join()
         self._close_socket()
+
+    def _end(self) -> None:
+        if self._server is not None:
+            self._server.should_exit = True
 
     def _in_thread(self) -> None:
         try:
@@ -146,11 +157,13 @@ class WebServer:
         import uvicorn
 
         from periplus.web.safety.connections import HEAD_BYTES_MAX, bounded_protocol
+        from periplus.web.safety.headers import HEADERS, PRIVATE
 
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what strangers send wrong is no news
         config = uvicorn.Config(
-            self._application, log_config=None, access_log=False, lifespan="off", ws="none", server_header=False, http=bounded_protocol(),
+            self._application, log_config=None, access_log=False, lifespan="off", ws="none", server_header=False, http=bounded_protocol((*HEADERS, PRIVATE)),
             timeout_graceful_shutdown=_GRACE_S, timeout_keep_alive=15, h11_max_incomplete_event_size=HEAD_BYTES_MAX, proxy_headers=False,
+            backlog=_BACKLOG,
         )  # fmt: skip
         self._server = uvicorn.Server(config)
         serving = asyncio.ensure_future(self._serving(self._server))
@@ -231,11 +244,14 @@ def _remove_dead_socket(path: str) -> None:
     if not stat.S_ISSOCK(os.lstat(path).st_mode):
         raise RefusedError(f"{path} exists and is no socket", safe="Nothing was changed.", mend="Name another path.")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(_PROBE_S)
         try:
             probe.connect(path)
         except ConnectionRefusedError:
             os.unlink(path)
             return
+        except TimeoutError:
+            pass  # somebody listens, and does not answer
     raise RefusedError(
         f"another server listens on {path}", safe="Nothing was changed.", mend="Stop it, or name another path."
     )

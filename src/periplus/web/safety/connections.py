@@ -1,14 +1,15 @@
 """Connections of the server, bounded: many, silent and slow ones cost a bounded part of it.
 
-A connection has REQUEST_S for a whole request, and a reader has WRITE_S to take what was sent. Beyond CONNECTIONS_MAX the oldest
-connection without a request gives way, so that silent ones cannot keep a browser out.
+A connection has REQUEST_S for a whole request, and a reader has WRITE_S to take what was sent. Beyond CONNECTIONS_MAX the connection
+that has waited for its peer the longest gives way to the next one, so that silent ones cannot keep a browser out.
 """
 
 from __future__ import annotations
 
-__all__ = ["CONNECTIONS_MAX", "bounded_protocol"]
+__all__ = ["CONNECTIONS_MAX", "HEAD_BYTES_MAX", "REQUEST_S", "WRITE_S", "bounded_protocol"]
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, Final
 
 CONNECTIONS_MAX: Final = 200
@@ -17,62 +18,109 @@ WRITE_S: Final = 20.0
 HEAD_BYTES_MAX: Final = 16_384
 
 
-def bounded_protocol(request_s: float = REQUEST_S, write_s: float = WRITE_S) -> type[asyncio.Protocol]:
-    """Return uvicorn's protocol of HTTP/1.1 with limits."""
-    import h11
+def bounded_protocol(
+    headers: Sequence[tuple[bytes, bytes]] = (), request_s: float = REQUEST_S, write_s: float = WRITE_S
+) -> type[asyncio.Protocol]:
+    """Return uvicorn's protocol of HTTP/1.1 with limits. ``headers`` are those of the answer to what is no HTTP."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    silent: dict[Any, None] = {}  # connections without a whole request, the oldest first
+    limits = {"headers_of_refusal": tuple(headers), "request_s": request_s, "write_s": write_s, "waiting": {}}
+    return type("BoundedProtocol", (_Bounds, H11Protocol), limits)
 
-    class BoundedProtocol(H11Protocol):  # type: ignore[misc]  # untyped where the extra is missing
-        deadline: asyncio.TimerHandle | None = None
-        stalled: asyncio.TimerHandle | None = None
 
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            transport.set_write_buffer_limits(high=0)  # so that pause_writing tells of every unread byte
-            if len(self.connections) > CONNECTIONS_MAX:
-                oldest = next(iter(silent), self)
-                oldest.transport.abort()
-                silent.pop(oldest, None)
-                if oldest is self:
-                    return
-            self._await_request()
+class _Bounds:
+    """What bounds a connection: the methods of asyncio's protocol and of uvicorn's that see it begin, wait and end."""
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._is_whole()
-            self._stop(self.stalled)
-            super().connection_lost(exc)
+    headers_of_refusal: tuple[tuple[bytes, bytes], ...]
+    request_s: float
+    write_s: float
+    waiting: dict[Any, None]  # connections of all that wait for their peer, the longest first
+    deadline: asyncio.TimerHandle | None = None
+    stalled: asyncio.TimerHandle | None = None
+    conn: Any  # these are uvicorn's
+    transport: Any
+    flow: Any
+    loop: asyncio.AbstractEventLoop
+    connections: set[Any]
 
-        def data_received(self, data: bytes) -> None:
-            if self.deadline is None and self.conn.their_state is h11.IDLE:
-                self._await_request()
-            super().data_received(data)
-            if self.conn.their_state in (h11.DONE, h11.MUST_CLOSE, h11.CLOSED, h11.ERROR):
-                self._is_whole()
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)  # type: ignore[misc]  # uvicorn's, as all below
+        transport.set_write_buffer_limits(high=0)  # so that pause_writing tells of every unread byte
+        if len(self.connections) > CONNECTIONS_MAX:
+            oldest = next(iter(self.waiting), self)
+            self.waiting.pop(oldest, None)
+            oldest.transport.abort()
+            if oldest is self:
+                return
+        self._await_request()
 
-        def pause_writing(self) -> None:
-            self.flow.pause_writing()
-            if self.stalled is None:
-                self.stalled = self.loop.call_later(write_s, self.transport.abort)
+    def connection_lost(self, exc: Exception | None) -> None:
+        _stop(self.stalled)
+        _stop(self.deadline)
+        self.waiting.pop(self, None)
+        super().connection_lost(exc)  # type: ignore[misc]
 
-        def resume_writing(self) -> None:
-            self._stop(self.stalled)
-            self.stalled = None
-            self.flow.resume_writing()
+    def handle_events(self) -> None:
+        """Take what was read, also of a request that came behind another."""
+        super().handle_events()  # type: ignore[misc]
+        self._watch()
 
-        def _await_request(self) -> None:
-            silent[self] = None
-            self.deadline = self.loop.call_later(request_s, self.transport.abort)
+    def pause_writing(self) -> None:
+        self.flow.pause_writing()
+        if self.stalled is None:
+            self.stalled = self.loop.call_later(self.write_s, self.transport.abort)
+        self._watch()
 
-        def _is_whole(self) -> None:
-            silent.pop(self, None)
-            self._stop(self.deadline)
+    def resume_writing(self) -> None:
+        _stop(self.stalled)
+        self.stalled = None
+        self._watch()
+        self.flow.resume_writing()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP with the headers of every other answer."""
+        import h11
+
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.abort()  # an answer is under way: nothing can be said in the middle of it
+            return
+        body = msg.encode("ascii", "replace")
+        head = [
+            (b"content-type", b"text/plain; charset=utf-8"),
+            (b"content-length", b"%d" % len(body)),
+            (b"connection", b"close"),
+            *self.headers_of_refusal,
+        ]
+        for event in (
+            h11.Response(status_code=400, headers=head, reason=b"Bad Request"),
+            h11.Data(data=body),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event))
+        self.transport.close()
+
+    def _watch(self) -> None:
+        """Note if something is awaited of the peer: the rest of a request, the next one, or that it reads."""
+        import h11
+
+        state = self.conn.their_state
+        is_whole = self.transport.is_closing() or state not in (h11.IDLE, h11.SEND_BODY)
+        is_idle = not is_whole and state is h11.IDLE and not self.conn.trailing_data[0]  # uvicorn's own timer ends it
+        if is_whole or is_idle:
+            _stop(self.deadline)
             self.deadline = None
+        elif self.deadline is None:
+            self._await_request()
+        if is_whole and self.stalled is None:
+            self.waiting.pop(self, None)
+        else:
+            self.waiting.setdefault(self)
 
-        @staticmethod
-        def _stop(timer: asyncio.TimerHandle | None) -> None:
-            if timer is not None:
-                timer.cancel()
+    def _await_request(self) -> None:
+        self.waiting[self] = None
+        self.deadline = self.loop.call_later(self.request_s, self.transport.abort)
 
-    return BoundedProtocol
+
+def _stop(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()
