@@ -39,6 +39,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("/due", "periplus.web.pages.overview:due"),
     Route("/leave", "periplus.web.pages.leaving:leave"),
     # memory
+    Route("/memory/{id}", "periplus.web.pages.memory.entity:entity_page"),
     # sessions
     # journal
     Route("/journal", "periplus.web.pages.journal.records:journal", takes_damage=True),
@@ -69,6 +70,13 @@ ACTS: Final[tuple[Route, ...]] = (
     # overview
     Route("/seen", "periplus.web.pages.overview:seen"),
     # memory
+    Route("/memory/{id}/confirm", "periplus.web.pages.memory.acts:confirm"),
+    Route("/memory/{id}/state", "periplus.web.pages.memory.acts:change_state"),
+    Route("/memory/{id}/evolve", "periplus.web.pages.memory.acts:evolve"),
+    Route("/memory/{id}/set", "periplus.web.pages.memory.acts:set_fields"),
+    Route("/memory/{id}/link", "periplus.web.pages.memory.acts:link"),
+    Route("/memory/{id}/accept", "periplus.web.pages.memory.acts:accept"),
+    Route("/memory/{id}/refuse", "periplus.web.pages.memory.acts:refuse"),
     # sessions
     # journal
     Route("/journal/undo", "periplus.web.pages.journal.undo:undo"),
