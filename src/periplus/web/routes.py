@@ -39,6 +39,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("/due", "periplus.web.pages.overview:due"),
     Route("/leave", "periplus.web.pages.leaving:leave"),
     # memory
+    Route("/memory", "periplus.web.pages.memory.listing:memory_list"),
     Route("/memory/{id}", "periplus.web.pages.memory.entity:entity_page"),
     # sessions
     # journal

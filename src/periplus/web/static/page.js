@@ -60,6 +60,14 @@
     setTimeout(() => { button.textContent = "copy"; }, 1600);
   });
 
+  // A form that is answered while it is typed in keeps the address that says the same.
+  document.addEventListener("input", (event) => {
+    const form = event.target.form;
+    if (!form || form.dataset.address === undefined) return;
+    const said = new URLSearchParams([...new FormData(form)].filter(([, value]) => value)).toString();
+    history.replaceState(null, "", said ? `${form.action}?${said}` : form.action);
+  });
+
   const steps = [[60, "second"], [60, "minute"], [24, "hour"], [30, "day"], [12, "month"], [Infinity, "year"]];
   const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
   function ago(date) {
