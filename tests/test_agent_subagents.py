@@ -31,16 +31,16 @@ from periplus.agent.subagents.shared_resources import shared_client
 from periplus.agent.tools.files.workspace import ChangeLock
 from periplus.agent.tools.tool_table import Tool, schema_of
 from periplus.base.clock import FixedClock
-from periplus.base.errors import ClaimedError, RefusedError
+from periplus.base.errors import ClaimedError, PeriplusError, RefusedError
 from periplus.journal import Writer
 from periplus.memory.coordination.claims import Asked
 from periplus.project import Project
 from periplus.project.trail_store.git_effects import trail_effects
-from periplus.server.monitor import Desk
 from periplus.trail.format.reader import TrailReader
 from periplus.trail.model import Digest
 from periplus.trail.opcodes import BY_NAME
 from periplus.tui.conversation import Conversation
+from periplus.web.pages.run.session_reader import SessionReader
 from recorder_support import SECRET
 from subagent_support import Clockwork, Head, Voices, Yes, answer, call, edit, repository, spawn
 from test_agent_whole import is_dead
@@ -925,21 +925,19 @@ def test_a_page_over_a_session_says_that_its_store_is_another_by_now(folder, way
     with Head(folder, ["Done."]) as head:
         head.turn()
     root, aside = folder / ".periplus", folder.parent / "aside"
-    desk = Desk(lambda: Project.open(os.fspath(folder), BOB), "s1")
-    try:
-        desk.refresh()
-        assert (desk.overview().problem, len(desk.overview().steps)) == ("", 1)
+    reader = SessionReader("s1")
+    with Project.open(os.fspath(folder), BOB) as project:
+        assert reader.refresh(project)
+        assert reader.overview(10, None, None).total == 1
         root.rename(aside)
         if way == "copied":
             shutil.copytree(aside, root)
         elif way == "anew":
             Project.init(os.fspath(folder), store=os.fspath(folder))
-        desk.refresh()
         told = "there is no store at" if way == "moved" else "is no longer the store that was opened"
-        assert told in desk.overview().problem
+        with pytest.raises(PeriplusError, match=told):
+            reader.refresh(project)
         shutil.rmtree(root, ignore_errors=True)
         aside.rename(root)
-        desk.refresh()
-        assert desk.overview().problem == ""
-    finally:
-        desk.close()
+        assert reader.refresh(project)
+        assert reader.overview(10, None, None).total == 1

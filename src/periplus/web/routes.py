@@ -55,6 +55,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("/work/plan/{id}", "periplus.web.pages.work.plan:plan"),
     Route("/work/dispatch/{id}", "periplus.web.pages.work.dispatch:dispatch"),
     # run
+    Route("/run/{session:path}", "periplus.web.pages.run.session:run"),
     # code
     Route("/code", "periplus.web.pages.code.tree:tree"),
     Route("/code/symbol", "periplus.web.pages.code.symbol:symbol"),

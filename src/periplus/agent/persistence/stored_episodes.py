@@ -120,34 +120,36 @@ class StoredEpisodes:
 
 
 class EpisodeFeed:
-    """Feed of new episodes: ``read`` returns those added since its last call; the first time, all.
+    """Feed of new episodes of session ``name``: ``read`` returns those added since its last call; the first time, all.
 
-    Each further read costs only what was added and takes no lock, so the writer never waits.
+    Each further read costs only what was added and takes no lock, so the writer never waits. A read takes the project that it reads
+    with, any one of the same store, for a project belongs to its thread and a feed does not.
     """
 
-    def __init__(self, project: Project, name: str) -> None:
-        self._project, self._stored = project, StoredEpisodes(project, name)
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._position = START
         self._last_seq = -1
         self._is_begun = False
 
-    def read(self) -> Iterator[Episode]:
+    def read(self, project: Project) -> Iterator[Episode]:
         """Yield the new episodes. Raises DamageError, EnvironmentFailure; ReplacedError if the store was replaced or removed."""
-        self._project.journal.lineages()  # this checks that the store is still there
+        journal, stored = project.journal, StoredEpisodes(project, self._name)
+        journal.lineages()  # this checks that the store is still there
         if not self._is_begun:
-            self._project.journal.refresh()
-            self._project.journal.project()
-            self._position = self._project.journal.index.watermarks().get(self._project.journal.lineage, START)
-            for record in self._stored.records(self._last_seq + 1):
+            journal.refresh()
+            journal.project()
+            self._position = journal.index.watermarks().get(journal.lineage, START)
+            for record in stored.records(self._last_seq + 1):
                 self._last_seq = record.seq
-                yield self._stored.episode(record)
+                yield stored.episode(record)
             self._is_begun = True
-        for chunk in self._project.journal.reader(self._project.journal.lineage).read_from(self._position):
+        for chunk in journal.reader(journal.lineage).read_from(self._position):
             for entry in chunk.entries:
                 record = entry.record
-                if record.seq > self._last_seq and self._stored.is_mine(record):
+                if record.seq > self._last_seq and stored.is_mine(record):
                     self._last_seq = record.seq
-                    yield self._stored.episode(record)
+                    yield stored.episode(record)
             self._position = chunk.end
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["look_at", "observing"]
+__all__ = ["look_at", "need_page", "observing"]
 
 import signal
 import threading
-from collections.abc import Iterator
+import urllib.parse
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
@@ -20,23 +21,38 @@ if TYPE_CHECKING:
     from periplus.agent.observation.spans import Spans
     from periplus.agent.settings import Settings
     from periplus.project import Project
-    from periplus.server.monitor import Desk
+    from periplus.web.pages.model import LiveRun
+    from periplus.web.server import WebServer
+
+
+def need_page() -> None:
+    """Raise UsageError where the packages of the page are not installed."""
+    from periplus.web.server import missing_extra
+
+    missing = missing_extra()
+    if missing is not None:
+        raise missing
 
 
 @contextmanager
 def observing(
-    face: Face, arguments: argparse.Namespace, settings: Settings, emit: Sink, session: str, title: str, model: str
+    face: Face, arguments: argparse.Namespace, settings: Settings, emit: Sink, session: str, model: str
 ) -> Iterator[Sink]:
     """Return the sink for the events of the run: ``emit``, and the observers. Raises EnvironmentFailure if the page's port is not available."""
     with ExitStack() as opened:
         sinks = [emit]
         if arguments.monitor:
-            from periplus.server.monitor import Monitor
+            from periplus.web.pages.run.growing_answer import GrowingAnswer
 
-            desk = _desk(face, session, title=title, model=model, is_live=True)
-            monitor = opened.enter_context(Monitor(desk, port=arguments.port or 0))
-            _tell(face, monitor.url)
-            sinks.append(monitor.tell)
+            growing = GrowingAnswer(session)
+            server = opened.enter_context(_server(face, arguments.port or 0, growing))
+            _tell(face, server.address(_page(session)))
+
+            def monitor(event: Event) -> None:
+                growing.take(event)
+                server.wake()
+
+            sinks.append(monitor)
         if settings.flag("telemetry"):
             from periplus.agent.observation.spans import open_spans
 
@@ -55,7 +71,6 @@ def look_at(face: Face, name: str, port: int) -> int:
     """Show a stored session until Ctrl-C, by default the last one. Additions by other processes are shown, too."""
     from periplus.cli.agent.schemas import RunMonitorOut
     from periplus.cli.agent.stats import stored_session
-    from periplus.server.monitor import Monitor
 
     with face.open() as project:
         session = stored_session(project, name)
@@ -64,14 +79,22 @@ def look_at(face: Face, name: str, port: int) -> int:
     def stop(_: int, __: FrameType | None) -> None:
         over.set()
 
+    servers: list[WebServer] = []
+
+    def told(_: str) -> None:
+        if not face.as_json:
+            face.tell_terminal(f"a browser has entered; for another one: {servers[0].address(_page(session.name))}")
+
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with Monitor(_desk(face, session.name, title=session.title, model=session.model), port=port) as monitor:
+        with _server(face, port, None, told) as server:
+            servers.append(server)
+            url = server.address(_page(session.name))
             if face.as_json:
-                face.emit(RunMonitorOut(session.name, monitor.url), lambda: ())
+                face.emit(RunMonitorOut(session.name, url), lambda: ())
                 face.stdout.flush()  # do not keep readers waiting until the end
             else:
-                _tell(face, monitor.url)
+                _tell(face, url)
             over.wait()
     finally:
         for number, handler in before.items():
@@ -79,16 +102,30 @@ def look_at(face: Face, name: str, port: int) -> int:
     return 0
 
 
-def _desk(face: Face, session: str, *, title: str, model: str, is_live: bool = False) -> Desk:
-    """Answer requests of the page from a store of its own, opened by the thread that uses it."""
-    from periplus.server.monitor import Desk
+def _server(face: Face, port: int, run: LiveRun | None, told: Callable[[str], None] = lambda _: None) -> WebServer:
+    """Return a server of pages that only read, with projects of its own, opened by the threads that use them."""
+    from periplus import __version__
+    from periplus.base.filesystem.store_location import find_root
+    from periplus.web.server import WebOptions, WebServer
+
+    writer = face.writer()
 
     def opening() -> Project:
         from periplus.project import Project
 
-        return Project.open(face.cwd, face.writer(), store=face.store)
+        return Project.open(face.cwd, writer, store=face.store)
 
-    return Desk(opening, session, title=title, model=model, is_live=is_live)
+    def on_defect(error: BaseException) -> None:
+        face.stderr.write(f"periplus: a defect of the page: {type(error).__name__}: {error}\n")
+
+    return WebServer(WebOptions(
+        opening, find_root(face.cwd, face.store), writer, __version__, face.environment, face.home, face.cwd, told, on_defect,
+        port=port, is_read_only=True, run=run,
+    ))  # fmt: skip
+
+
+def _page(session: str) -> str:
+    return f"/run/{urllib.parse.quote(session)}"
 
 
 def _close_spans(face: Face, spans: Spans) -> None:
@@ -99,5 +136,5 @@ def _close_spans(face: Face, spans: Spans) -> None:
 
 
 def _tell(face: Face, url: str) -> None:
-    face.stderr.write(f"Page, for this user and until the command ends: {url}\n")
+    face.stderr.write(f"Page, for one browser and until the command ends: {url}\n")
     face.stderr.flush()

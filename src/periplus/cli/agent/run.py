@@ -92,7 +92,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
 def _run(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import UsageError
-    from periplus.cli.agent.monitor import look_at, observing
+    from periplus.cli.agent.monitor import look_at, need_page, observing
     from periplus.cli.agent.run_output import EventLines
 
     for name in ("task", "session", "resume", "stats", "oracle", "model"):
@@ -109,6 +109,8 @@ def _run(face: Face, arguments: argparse.Namespace) -> int:
             return show_stats(face, project, "" if arguments.stats == _LAST else arguments.stats)
     if arguments.port is not None and not arguments.monitor:
         raise UsageError("--port needs --monitor", safe="Nothing was run.")
+    if arguments.monitor:
+        need_page()
     if arguments.task == "-":
         face.tell_reading("the task")
     task = sys.stdin.read(_TASK_MAX + 1) if arguments.task == "-" else arguments.task
@@ -138,7 +140,7 @@ def _run(face: Face, arguments: argparse.Namespace) -> int:
             _warm(client)
             told = EventLines(face, is_full=arguments.full)
             another = _another(face, arguments, settings)
-            with observing(face, arguments, settings, told, name, task or name, model) as emit:
+            with observing(face, arguments, settings, told, name, model) as emit:
                 return _run_session(
                     face, project, settings, client, model, name, (task or "").strip(), told, emit, another
                 )
@@ -331,7 +333,7 @@ def _talk(face: Face, arguments: argparse.Namespace) -> int:
             conversation.heard(event)
             lines(event)
 
-        with face.open() as project, observing(face, arguments, settings, told, name, "at the terminal", model) as emit:
+        with face.open() as project, observing(face, arguments, settings, told, name, model) as emit:
             begun = SessionOptions(
                 settings=settings, name=name, title=session_title(project, name) or "at the terminal",
                 environment=face.environment, home=face.home, model=model,
