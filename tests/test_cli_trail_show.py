@@ -109,11 +109,48 @@ def test_what_fits_the_screen_is_written(sh, tmp_path):
     assert len(shown.splitlines()) == 7
     assert "paged" not in shown
     _, shown = on_terminal(sh, "trail", "show", "golden.trail", "--form", "compact", PAGER=broken, LINES="200")
-    assert len(shown.splitlines()) == 35
+    assert len(shown.splitlines()) == 36  # the last says that lines were cut
+    assert "cut lines whole" in shown.splitlines()[-1]
     _, shown = on_terminal(sh, "trail", "show", "golden.trail", PAGER=broken, TERM="dumb")
     assert len(shown.splitlines()) > 40
     _, shown = on_terminal(sh, "trail", "show", "golden.trail", "--json", PAGER=broken)
     assert "paged" not in shown
+
+
+LONG = f"Please read {'all of ' * 2_000}this\nto its end"
+
+
+@pytest.mark.parametrize("width", [40, pytest.param(100, marks=pytest.mark.slow)])
+def test_what_a_listing_cuts_is_counted_and_shown_whole_by_full(tmp_path, width):
+    for name in ("home", "project"):
+        (tmp_path / name).mkdir()
+    sh = Shell(tmp_path / "project", tmp_path / "home")
+    sh("init")
+    told = sh("trail", "import", claude_session(tmp_path / "long.jsonl", prompt=LONG, steps=2)).out
+    trail = told.split()[0]
+
+    def seen(*words):
+        return on_terminal(sh, "trail", "show", trail, "--no-pager", *words, width=width)[1].splitlines()
+
+    lines = seen()
+    assert all(wide(line) <= width for line in lines)
+    cut = [line for line in lines if line.endswith("…")]
+    count = int(lines[-1].removeprefix("; --full shows ").split()[0])
+    assert 1 <= count <= len(cut)
+    assert "to its end" not in "".join(lines)
+    for form in ("text", "verbose", "compact"):
+        whole = seen("--form", form, "--full")
+        assert "this\\nto its end" in "".join(whole) or "    | to its end" in whole
+        assert not any("cut line" in line for line in whole)
+    assert seen("--limit", "2")[-2:] != lines[-2:]
+    assert seen("--limit", "2")[2] == "; omit --limit for what follows"
+    assert not any("--limit" in line for line in seen("--limit", "1000"))
+    # A pipe gets no remarks on itself.
+    piped = sh("trail", "show", trail, "--limit", "2").lines
+    assert len(piped) == 2
+    assert not any("--full" in line for line in sh("trail", "show", trail).lines)
+    assert "to its end" in sh("trail", "show", trail, "--full").out
+    assert "to its end" in sh("trail", "show", trail, "--full", "--json").out
 
 
 def test_nothing_is_paged_in_a_pipe(sh, tmp_path):

@@ -104,7 +104,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "trail redact": ("trail redact trl_mw14 --secrets --out public.trail",),
     "trail diff": ("trail diff trl_mw14 trl_9x2k --path src",),
     "trail prove": ("trail prove trl_mw14 --step 3",),
-    "trail show": ("trail show trl_mw14", "trail show trl_mw14 --outcome failed", "trail show trl_mw14 --at 12"),
+    "trail show": ("trail show trl_mw14", "trail show trl_mw14 --outcome failed", "trail show trl_mw14 --at 12 --full"),
     "trail export": (
         "trail export trl_mw14 --out report.md",
         "trail export trl_mw14 --format html --with-trail --out session.html",

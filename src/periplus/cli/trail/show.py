@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from periplus.base.named_tuple import NamedTuple
-from periplus.cli.common.face import Face, number, visible
+from periplus.cli.common.face import Face, columns, number, visible
 from periplus.cli.trail.inputs import guarded, named_trail, trail_readers
 from periplus.cli.trail.step_selection import add_filters, selection_of
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from periplus.trail import Form, Selection, Sieve, TrailReader
 
 _AROUND: Final = 3
+_FULL_BYTES: Final = 1 << 40  # more than any text has
+_SGR: Final = "\x1b["
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,6 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--part", type=number(1), metavar="N", help="in a concatenation: only part N, counted from 1")
     add("--salvage", action="store_true", help="of a damaged trail, show the intact part, and at the end what is lost")
     add("--limit", type=number(1), metavar="N", help="show at most N lines")
+    add("--full", action="store_true", help="cut nothing: whole lines, and long texts to their end")
     pager = "do not page a long listing (default: use PAGER, or less)"
     add("--no-pager", action="store_true", help=pager)
     add_filters(parser)
@@ -73,8 +76,14 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
             return None  # the listing shows the reference; doctor explains the damage
 
     form: Form = "json" if face.as_json else arguments.form
-    lines = _lines(face, found, parts, len(readers), form, read, is_bare=arguments.at is not None)
-    shown = islice(guarded(lines, found), arguments.limit)
+    lines = _lines(
+        face, found, parts, len(readers), form, read, is_bare=arguments.at is not None, is_full=arguments.full
+    )
+    shown = guarded(lines, found)
+    if face.width is not None and form != "json" and not arguments.full:
+        shown = _with_cuts(shown, face.width, arguments.limit)
+    else:
+        shown = islice(shown, arguments.limit)
     page(face, shown, is_wanted=not arguments.no_pager and not face.as_json)
     if lost:
         told = "; ".join(lost)
@@ -85,6 +94,30 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         return 3
     has_found = not selection.is_choosy or any(part.sieve.shown for part in parts)
     return 0 if has_found else 1
+
+
+def _with_cuts(lines: Iterator[str], width: int, limit: int | None) -> Iterator[str]:
+    """Yield the lines, at most ``limit``, and at the end how to see what was cut: for people at a terminal."""
+    cut = 0
+    for count, line in enumerate(lines):
+        if count == limit:
+            yield visible("; omit --limit for what follows", width)
+            break
+        cut += _is_cut(line, width)
+        yield line
+    if cut:
+        yield visible(f"; --full shows {cut:,} cut line{'s' * (cut != 1)} whole", width)
+
+
+def _is_cut(line: str, width: int) -> bool:
+    """Return whether the line ends where the terminal does, or has the beginning of a long text."""
+    if "…" not in line:
+        return False
+    if _SGR in line:
+        import re
+
+        line = re.sub(r"\x1b\[[0-9;]*m", "", line)
+    return (line.endswith("…") and columns(line) >= width - 1) or '…" <object sha256:' in line
 
 
 def _flux_hex(face: Face, found: TrailFile, arguments: argparse.Namespace, selection: Selection) -> int:
@@ -151,14 +184,16 @@ def _lines(
     read: Callable[[bytes], bytes | None],
     *,
     is_bare: bool,
+    is_full: bool,
 ) -> Iterator[str]:
     from periplus.trail import Parts, listing
     from periplus.trail.listings.hex_listing import frame_lines
-    from periplus.trail.listings.value_text import View
+    from periplus.trail.listings.value_text import PREVIEW_BYTES, View
 
+    width = None if is_full else face.width
     whole = Parts(found.data) if count > 1 else None
     is_coloured = bool(face.palette.bold) and form != "json"
-    view, at = View(face.width, is_coloured), 0
+    view, at = View(width, is_coloured), 0
     for place, reader, sieve in parts:
         base = whole.offset(place - 1) if whole is not None else 0
         if len(parts) > 1 and form != "json":
@@ -169,9 +204,10 @@ def _lines(
         yield from listing(
             reader,
             form,
-            width=face.width,
+            width=width,
             colour=is_coloured,
             read_text=read,
+            preview_bytes=_FULL_BYTES if is_full else PREVIEW_BYTES,
             sieve=sieve,
             is_bare=is_bare,
             base=base,

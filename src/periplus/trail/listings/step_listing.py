@@ -201,7 +201,14 @@ def _part(name: str, text: str, view: View, style: str = "plain") -> str:
 
 
 def _field(name: str, value: OperandValue, view: View) -> Iterator[str]:
-    """Yield a named value; a text of several lines has one line each, behind a bar that its content cannot imitate."""
+    """Yield a named value; a text of several lines has one line each, behind a bar that its content cannot imitate. A long text is
+    shown so where the view shows all of it.
+    """
+    if isinstance(value, TextObject) and value.length <= view.preview_bytes:
+        held = preview_of(value, view)
+        if held is not None:
+            yield _part(name, f"<object sha256:{value.sha256.hex()}>, {value.length:,} bytes", view)
+            value = held
     if not isinstance(value, str) or "\n" not in value:
         is_text = isinstance(value, (str, TextObject))
         yield _part(name, shown(value, view, is_quoted=False) if is_text else whole(value), view)

@@ -111,7 +111,8 @@ def shown(value: OperandValue, view: View, *, is_quoted: bool) -> str:
     if isinstance(value, TextObject):
         name = f"<object sha256:{value.sha256.hex()[:8]}… {value.length:,} bytes>"
         preview = preview_of(value, view)
-        return name if preview is None else f'"{visible(preview)}…" {name}'
+        end = "" if value.length <= view.preview_bytes else "…"
+        return name if preview is None else f'"{visible(preview)}{end}" {name}'
     if isinstance(value, Digest):
         return f"{value.algorithm}:{value.value.hex()[:12]}…"
     if isinstance(value, Withheld):
