@@ -106,7 +106,7 @@ class Desk:
             if project is None:
                 project = self._own.project = self._opening()
             project.look_to_answer()
-        except PeriplusError:
+        except (PeriplusError, OSError):
             self._drop()  # the next page says what is wrong
 
     def _drop(self) -> None:
