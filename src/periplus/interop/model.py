@@ -24,7 +24,8 @@ class Imported(NamedTuple):
     ``comments``, ``tools`` (calls), ``tools_paired`` (calls with a result), ``model_calls`` and ``duplicates``; for a
     history ``commits``. ``skipped`` counts known records that are no steps, by kind; ``unknown`` counts kinds that
     this version does not know; ``unreadable_lines`` has the numbers of the first invalid lines. ``ending`` is the
-    known reason for a ``partial`` run, ``left_out`` the number of older commits of a history.
+    known reason for a ``partial`` run, ``left_out`` the number of older commits of a history, ``branch`` the git branch
+    on which a session began.
     """
 
     trail: bytes
@@ -49,6 +50,7 @@ class Imported(NamedTuple):
     children: tuple[Imported, ...] = ()
     ending: str = ""
     left_out: int = 0
+    branch: str = ""
 
 
 class FoundSession(NamedTuple):

@@ -34,6 +34,7 @@ FILES_MAX: Final = 10_000
 KINDS_MAX: Final = 256
 KIND_CHARS_MAX: Final = 80
 UNREADABLE_MAX: Final = 1000
+_BRANCH_CHARACTERS_MAX: Final = 200
 _REMEMBERED_CHARS_MAX: Final = 256
 _REMEMBERED_MAX: Final = 4096
 _STEP_WEIGHT: Final = 200  # bytes that a waiting step takes beside its texts
@@ -108,6 +109,7 @@ class Intake:
         self.session_id: str | None = None
         self.agent_id: str | None = None
         self.cwd: str | None = None
+        self.branch: str | None = None
         self.model: str | None = None
         self.version: str | None = None
         self.title: str | None = None
@@ -432,6 +434,7 @@ class Intake:
             session_id=self.mask(self.session_id or trail_id),
             agent_id=self.mask(self.agent_id) if self.agent_id else None,
             cwd=self.mask(self.cwd) if self.cwd else None,
+            branch=self.mask(self.branch[:_BRANCH_CHARACTERS_MAX]) if self.branch else "",
             started_ms=self.started_ms,
             ended_ms=self.ended_ms,
             model=model,

@@ -284,6 +284,7 @@ class CodexImporter:
             intake.session_id = optional_text(meta.id)
             intake.cwd = optional_text(meta.cwd)
             intake.version = optional_text(meta.cli_version)
+            intake.branch = optional_text(table_of(meta.git).get("branch"))
             self._learn_base(meta.git)
 
     def _learn_base(self, git: object) -> None:

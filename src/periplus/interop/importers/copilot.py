@@ -90,6 +90,7 @@ class CopilotImporter(LineConversation):
         intake.session_id = optional_text(data.get("sessionId")) or intake.session_id
         intake.version = optional_text(data.get("copilotVersion")) or intake.version
         intake.cwd = intake.cwd or optional_text(context.get("cwd"))
+        intake.branch = intake.branch or optional_text(context.get("branch"))
         intake.model = optional_text(data.get("selectedModel")) or intake.model
         commit = text_of(context.get("headCommit"))
         if _COMMIT.fullmatch(commit) and commit.strip("0"):

@@ -68,6 +68,7 @@ class QwenImporter(LineConversation):
         intake = self._intake
         intake.session_id = intake.session_id or optional_text(record.get("sessionId"))
         intake.cwd = intake.cwd or optional_text(record.get("cwd"))
+        intake.branch = intake.branch or optional_text(record.get("gitBranch"))
         intake.version = optional_text(record.get("version")) or intake.version
         kind, subtype = text_of(record.get("type")), text_of(record.get("subtype"))
         if kind == "user" and subtype != "notification":

@@ -120,8 +120,8 @@ class RewrittenCommit(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
 class TrailCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The announcement of a trail: its object and contents. ``digest`` is the trail's own. ``withheld`` are the
     places in its string table (those of several parts counted through) whose texts were removed; earlier versions
-    did not write it. ``ending`` says why an imported run is ``partial``. ``rewritten`` are commits that the
-    history had before it was rewritten, the newest first.
+    did not write it. ``ending`` says why an imported run is ``partial``, ``branch`` on which git branch it
+    began. ``rewritten`` are commits that the history had before it was rewritten, the newest first.
     """
 
     v: int = PAYLOAD_VERSION
@@ -146,6 +146,7 @@ class TrailCard(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     files: tuple[str, ...] = ()
     parent: str = ""
     ending: str = ""
+    branch: str = ""
     rewritten: tuple[RewrittenCommit, ...] = ()
 
 

@@ -205,7 +205,7 @@ _TRAIL: Final = frozenset(
     }
 )  # fields about the bytes of a trail
 _SEALED_ANEW: Final = frozenset(
-    {"digest", "object", "bytes", "title", "cwd", "model", "files"}
+    {"digest", "object", "bytes", "title", "cwd", "branch", "model", "files"}
 )  # differs in each clone that imports the same: by salts, names of folders, redactions
 
 CANDIDATE: Final = "candidate"

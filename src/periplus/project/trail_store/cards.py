@@ -92,6 +92,8 @@ def card_of(imported: Imported, parent: str) -> dict[str, JSONValue]:
         "masked": imported.masked,
         "files": list(imported.files[:_FILES_LISTED_MAX]),
     }
+    if imported.branch:
+        card["branch"] = imported.branch
     if imported.ending:
         card["ending"] = imported.ending
     if parent:

@@ -34,6 +34,7 @@ class Record(msgspec.Struct, rename="camel"):
     session_id: Any = None
     agent_id: Any = None
     cwd: Any = None
+    git_branch: Any = None
     version: Any = None
     is_meta: Any = None
     is_sidechain: Any = None

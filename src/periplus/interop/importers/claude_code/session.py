@@ -247,6 +247,8 @@ class ClaudeImporter:
         if record.cwd != self._cwd:
             self._cwd = optional_text(record.cwd) or self._cwd
             intake.cwd = intake.cwd or self._cwd
+        if intake.branch is None:
+            intake.branch = optional_text(record.git_branch)
         if record.version != intake.version:
             intake.version = optional_text(record.version) or intake.version
         if record.is_sidechain is not True:
