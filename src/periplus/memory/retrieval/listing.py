@@ -27,7 +27,7 @@ from periplus.base.clock import format_ms, parse_past_ms
 from periplus.base.errors import UsageError
 from periplus.base.named_tuple import NamedTuple
 from periplus.base.text.list_counts import COUNTED_MAX, Facet, Total, facets_of, pages_of
-from periplus.memory.entities.types import NOT_REMEMBERED, is_ended, rows_of
+from periplus.memory.entities.types import NOT_REMEMBERED, is_ended, rows_of, state_of
 from periplus.memory.fulltext.list_rows import MARK, listed_row, tags_of
 
 if TYPE_CHECKING:
@@ -201,8 +201,9 @@ def memory_page(
     if wanted.stale:
         rows, total = _stale_rows(listing, told, first, size)
     else:
-        rows = _shown(journal, listing.part(first, size), told)
         total = _total(groups, found) or listing.total()
+        keys = listing.part(first, size, total.number if total.is_exact else 0)
+        rows = [_row(journal, entity, _stale(journal, entity, told)) for entity in _entities(journal, keys)]
     facets = MemoryFacets() if groups is None else _facets(journal, found, groups)
     return MemoryPage(tuple(rows), total, number, pages_of(total, size), facets)
 
@@ -240,20 +241,28 @@ class _Listing:
         self._sort: MemorySort = sort
         self._where, self._values = _without(journal, *wanted.whole())
 
-    def part(self, first: int, size: int) -> list[Key]:
-        """Return type and id of ``size`` entities from place ``first`` on."""
+    def part(self, first: int, size: int, count: int = 0) -> list[Key]:
+        """Return type and id of ``size`` entities from place ``first`` on; ``count`` is their number, if it is known."""
+        order = _ORDERS[self._sort]
+        if not self._newer and first > count // 2 > 0:  # what lies before a place is sorted, too: count from the end
+            size = max(0, min(size, count - first))
+            found = self._rows(count - first - size, size, is_down=not order.is_down)[::-1]
+            return [(item_type, item_id) for _, item_id, item_type in found]
         start = max(0, first - len(self._newer))  # each newer entity moves those of the index back by one at most
-        column = _ORDERS[self._sort].column
-        down = " DESC" if _ORDERS[self._sort].is_down else ""
-        rows = self.journal.index.db.execute(  # nothing else is selected: all rows before the last one are sorted
-            f"SELECT {column}, item_id, item_type FROM listed WHERE {self._where} ORDER BY {column}{down}, item_id{down} LIMIT ? OFFSET ?",  # noqa: S608 - constants
-            (*self._values, size + first - start, start),
-        )
-        held = [(row[0], str(row[1]), str(row[2])) for row in rows]
+        held = self._rows(start, size + first - start, is_down=order.is_down)
         if self._newer:
-            held += [(getattr(row, column), row.item_id, row.item_type) for row in self._newer]
-            held.sort(reverse=_ORDERS[self._sort].is_down)
+            held += [(getattr(row, order.column), row.item_id, row.item_type) for row in self._newer]
+            held.sort(reverse=order.is_down)
         return [(item_type, item_id) for _, item_id, item_type in held[first - start : first - start + size]]
+
+    def _rows(self, start: int, size: int, *, is_down: bool) -> list[tuple[int | str, str, str]]:
+        """Return rows of the index as sort key, id and type, and nothing else: all before the last one are sorted."""
+        column, down = _ORDERS[self._sort].column, " DESC" if is_down else ""
+        rows = self.journal.index.db.execute(
+            f"SELECT {column}, item_id, item_type FROM listed WHERE {self._where} ORDER BY {column}{down}, item_id{down} LIMIT ? OFFSET ?",  # noqa: S608 - constants
+            (*self._values, size, start),
+        )
+        return [(row[0], str(row[1]), str(row[2])) for row in rows]
 
     def anchored(self, limit: int) -> list[Key]:
         """Return the first entities that have anchors in code."""
@@ -354,19 +363,22 @@ def _tags(journal: Journal, types: frozenset[str]) -> tuple[Facet, ...]:
 # -- rows --------------------------------------------------------------------------------------------------------------
 
 
-def _shown(journal: Journal, keys: Sequence[Key], told: Told) -> list[MemoryRow]:
+def _entities(journal: Journal, keys: Sequence[Key]) -> list[Entity]:
     journal.have_ready(keys)
-    entities = [entity for key in keys if (entity := journal.as_read(*key)) is not None]
-    return [_row(journal, entity, told) for entity in entities]
+    return [entity for key in keys if (entity := journal.as_read(*key)) is not None]
 
 
-def _row(journal: Journal, entity: Entity, told: Told) -> MemoryRow:
+def _stale(journal: Journal, entity: Entity, told: Told) -> tuple[str, ...]:
+    return () if is_ended(entity.item_type, state_of(entity.item_type, entity.value), journal.types) else told(entity)
+
+
+def _row(journal: Journal, entity: Entity, stale: tuple[str, ...]) -> MemoryRow:
     row, value = _listed(entity), entity.value
     texts = (said for name in ("text", "title", "name") if isinstance(said := value.get(name), str) and said)
     ended = is_ended(row.item_type, row.state, journal.types)
     return MemoryRow(
         row.item_id, row.item_type, row.state, next(texts, "")[:TEXT_CHARACTERS], row.author, format_ms(row.created),
-        format_ms(row.changed), tags_of(value), _refs(value), ended, told(entity) if row.anchored and not ended else (),
+        format_ms(row.changed), tags_of(value), _refs(value), ended, stale,
     )  # fmt: skip
 
 
@@ -376,13 +388,14 @@ def _listed(entity: Entity) -> _Listed:
 
 def _stale_rows(listing: _Listing, told: Told, first: int, size: int) -> tuple[list[MemoryRow], Total]:
     """Return a page of the stale entities, and how many there are; a lower bound where not all could be looked at."""
+    journal = listing.journal
     walked = listing.anchored(STALE_WALKED_MAX + 1)
-    is_whole = len(walked) <= STALE_WALKED_MAX
-    found: list[MemoryRow] = []
-    for start in range(0, STALE_WALKED_MAX, _STEP):
-        part = walked[start : min(start + _STEP, STALE_WALKED_MAX)]
-        found += [row for row in _shown(listing.journal, part, told) if row.stale]
-    return found[first : first + size], Total(len(found), is_whole)
+    found: list[tuple[Entity, tuple[str, ...]]] = []
+    for start in range(0, min(len(walked), STALE_WALKED_MAX), _STEP):
+        part = _entities(journal, walked[start : min(start + _STEP, STALE_WALKED_MAX)])
+        found += [(entity, why) for entity in part if (why := _stale(journal, entity, told))]
+    rows = [_row(journal, entity, why) for entity, why in found[first : first + size]]
+    return rows, Total(len(found), len(walked) <= STALE_WALKED_MAX)
 
 
 def _refs(value: Mapping[str, JSONValue]) -> tuple[str, ...]:
