@@ -42,6 +42,12 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("/memory", "periplus.web.pages.memory.listing:memory_list"),
     Route("/memory/{id}", "periplus.web.pages.memory.entity:entity_page"),
     # sessions
+    Route("/sessions", "periplus.web.pages.sessions.list:sessions"),
+    Route("/sessions/compare", "periplus.web.pages.sessions.comparison:compare_sessions"),
+    Route("/sessions/{id}", "periplus.web.pages.sessions.session:session"),
+    Route("/sessions/{id}/step/{number}", "periplus.web.pages.sessions.step:step"),
+    Route("/sessions/{id}/file", "periplus.web.pages.sessions.files:shared_file"),
+    Route("/sessions/{id}/verified", "periplus.web.pages.sessions.files:verification"),
     # journal
     Route("/journal", "periplus.web.pages.journal.records:journal", takes_damage=True),
     Route("/journal/at", "periplus.web.pages.journal.past:past"),

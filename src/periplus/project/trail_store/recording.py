@@ -12,7 +12,9 @@ __all__ = [
     "Abandoned",
     "Recording",
     "Sealed",
+    "SoFar",
     "open_recording",
+    "run_so_far",
     "seal_abandoned",
     "seal_run",
     "unsealed",
@@ -22,6 +24,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self
 
+from periplus.base.encoding.digests import sha256
 from periplus.base.errors import EnvironmentFailure, FormatError, NotFoundError, PeriplusError, UsageError
 from periplus.base.ids import derived_id
 from periplus.base.named_tuple import NamedTuple
@@ -210,6 +213,14 @@ class Recording:
         return digest, len(data)
 
 
+class SoFar(NamedTuple):
+    """A run with the trail of its steps until now, and the long texts of that trail by their SHA-256."""
+
+    run: Run
+    data: bytes
+    objects: dict[bytes, bytes]
+
+
 def open_recording(
     project: ProjectStore,
     facts: RunFacts | None = None,
@@ -267,6 +278,20 @@ def unsealed(project: ProjectStore) -> list[Run]:
     project.journal.refresh()
     runs = [run_of(one) for one in project.journal.entities(RUN_TYPE) if one.value.get("state") != "sealed"]
     return sorted(runs, key=lambda run: (run.started_ms, run.id))
+
+
+def run_so_far(project: ProjectStore, run_id: str) -> SoFar:
+    """Return the steps that a run without a trail has by now, as a trail; nothing is written. Raises NotFoundError."""
+    recorder = _recorder(project)
+    run = recorder.run(run_id)
+    objects: dict[bytes, bytes] = {}
+
+    def put(data: bytes) -> bytes:
+        name = sha256(data)
+        objects[name] = data
+        return name
+
+    return SoFar(run, recorder.so_far(run, put), objects)
 
 
 def seal_abandoned(project: ProjectStore) -> list[Abandoned]:

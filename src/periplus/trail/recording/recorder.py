@@ -288,6 +288,10 @@ class Recorder:
         for record in self._records(run):
             yield self._live(record)
 
+    def so_far(self, run: Run, put: Callable[[bytes], bytes]) -> bytes:
+        """Return the trail of the steps that a run has by now. Nothing is written: its long texts go to ``put``."""
+        return self._built(run, put).data
+
     def last_ms(self, run: Run) -> int:
         """Return the time at which the last step of the run was written."""
         journal = self._journal
@@ -472,8 +476,11 @@ class Recorder:
 
     def _ended(self, run: Run) -> Ended:
         """Return the trail of an ended run, computed from its records alone."""
+        return self._built(run, self._journal.objects.put)
+
+    def _built(self, run: Run, put: Callable[[bytes], bytes]) -> Ended:
         facts = run.facts
-        builder = TrailBuilder(run.secret, self._journal.objects.put)
+        builder = TrailBuilder(run.secret, put)
         steps: list[Step] = []
         ended_ms = run.started_ms
         for live in self.steps(run):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = ["Found", "SearchHit", "search"]
 
+import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -16,6 +17,7 @@ from periplus.web.sessions.values import Kind, Limits
 HITS_MAX: Final = 200
 _WORDS_MAX: Final = 12
 _AROUND: Final = 80
+_BLANKS: Final = re.compile(r"\s+")
 _HEAD: Final = Limits(200, 2, 0)
 
 
@@ -60,7 +62,7 @@ def _values(moment: Moment) -> Iterator[OperandValue]:
 
 def _hit(moment: Moment, words: list[str], texts: Texts) -> SearchHit | None:
     found = [texts.source.text(value) for value in _values(moment) if value is not None and not isinstance(value, int)]
-    text = "\n".join((moment.op, *found))
+    text = "\n".join(found)
     folded = text.casefold()
     if not all(word in folded for word in words):
         return None
@@ -68,6 +70,6 @@ def _hit(moment: Moment, words: list[str], texts: Texts) -> SearchHit | None:
     at, word = folded.find(words[0]), words[0]
     if len(folded) != len(text):  # a letter that folds to several: the place cannot be told
         return SearchHit(item.number, item.kind, item.head, "", "", " ".join(text[:_AROUND].split()))
-    before = " ".join(text[max(0, at - _AROUND) : at].split())
-    after = " ".join(text[at + len(word) : at + len(word) + _AROUND].split())
+    before = _BLANKS.sub(" ", text[max(0, at - _AROUND) : at])
+    after = _BLANKS.sub(" ", text[at + len(word) : at + len(word) + _AROUND])
     return SearchHit(item.number, item.kind, item.head, before, text[at : at + len(word)], after)

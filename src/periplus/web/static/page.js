@@ -78,7 +78,7 @@
     }
   }
   function refresh(root) {
-    for (const time of root.querySelectorAll("time[datetime]")) {
+    for (const time of root.querySelectorAll("time[datetime]:not(.exact)")) {
       const date = Date.parse(time.dateTime);
       if (!Number.isNaN(date)) time.textContent = ago(date);
     }
