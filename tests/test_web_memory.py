@@ -185,6 +185,36 @@ def test_relations_are_found_in_both_directions_and_drawn(known):
     assert shown(known, new.item_id)["near"].outgoing[0][1].is_ended
 
 
+def test_a_candidate_is_shown_with_what_it_proposes(ada):
+    evidence = [{"kind": "commit", "ref": "abc123", "quote": "Fix the cache"}]
+    payload = {
+        "text": "Remove .cache",
+        "remedy": "rm",
+        "evidence": evidence,
+        "about": [{"kind": "path", "ref": "Makefile"}],
+        "tags": ["build"],
+    }
+    value = {
+        "v": 1,
+        "item_type": "trap",
+        "payload": payload,
+        "why": "seen twice",
+        "subject": ["x"],
+        "provenance": {"kind": "reflection", "name": "again"},
+    }
+    found = shown(ada, write(ada, "candidate", "cnd_0000000000000001", value))
+    entity = found["entity"]
+    assert (entity.heading, entity.tags, entity.source) == (
+        "Remove .cache",
+        ("build",),
+        "reflection, by the rule again",
+    )
+    assert [(one.text, one.quote) for one in entity.evidence] == [("abc123", "Fix the cache")]
+    assert [one.text for one in entity.about] == ["Makefile"]
+    assert {"remedy", "why"} <= {one.name for one in entity.fields}
+    assert found["forms"].candidate_types[0].value == "trap"
+
+
 def test_a_relation_to_what_is_not_here_is_shown_and_not_looked_up(ada):
     gone = "dec_0000000000000009"
     note = write(

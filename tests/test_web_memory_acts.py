@@ -16,7 +16,7 @@ from periplus.memory.reflection.candidates import record_candidates
 from periplus.project import Project
 from periplus.web.pages.memory import acts
 from support import ADA, record_count
-from web_memory_support import do, form_of, is_harmless, remembered, write_hostile, write_huge
+from web_memory_support import do, form_of, is_harmless, remembered, write_hostile
 from web_support import Site
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -358,13 +358,3 @@ def test_hostile_text_in_every_field_is_shown_and_does_nothing(folder):
                 page = site.get(address)
                 assert page.status in (200, 404)
                 assert is_harmless(page)
-
-
-@pytest.mark.slow
-def test_huge_values_are_cut_and_said(folder):
-    item_id = write_huge(folder)
-    with Site(folder) as site:
-        page = site.get(f"/memory/{item_id}")
-        assert page.status == 200
-        assert len(page.body) < 1_000_000
-        assert "more characters are not shown" in page.text

@@ -235,12 +235,16 @@ def test_what_strangers_wrote_or_ask_for_does_nothing_in_the_list(folder):
 
 
 @pytest.mark.slow
-def test_rows_are_short_however_long_the_texts_are(folder):
-    write_huge(folder)
+def test_huge_values_are_cut_and_said(folder):
+    item_id = write_huge(folder)
     with Site(folder) as site:
         page = site.get("/memory")
         assert page.status == 200
         assert len(page.body) < 30_000
+        page = site.get(f"/memory/{item_id}")
+        assert page.status == 200
+        assert len(page.body) < 1_000_000
+        assert "more characters are not shown" in page.text
 
 
 # -- in a real browser -------------------------------------------------------------------------------------------------

@@ -114,11 +114,11 @@ def _unchanged(asked: Asked, form: Form) -> Entity:
 
 def _changes_since(project: Project, entity: Entity, version: str) -> str:
     """Return the fields that differ from a version, with who set each, as text."""
-    from periplus.journal.history.versions import Versions
+    from periplus.journal.history.versions import Versions, blame
 
     versions = Versions(project.journal, entity.item_type, entity.item_id, is_rest_enough=True)
     before = versions.fields(version)
-    _, blamed = project.blame(entity.item_id)
+    blamed = blame(project.journal, entity)
     told = []
     for one in blamed:
         if one.name == "updated" or (before and before.get(one.name) == one.value):

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from periplus.journal import Entity, IndexedRecord
-    from periplus.memory.code_anchors.anchors import Ground
+    from periplus.journal.history.versions import Blamed
+    from periplus.memory.code_anchors.anchors import Ground, Standing
     from periplus.project import Project
 
 TEXT_CHARACTERS_MAX: Final = 100_000
@@ -79,6 +80,7 @@ class Freshness(NamedTuple):
     superseded_by: tuple[str, ...]
     rivals: tuple[str, ...]
     is_anchored: bool
+    can_be_stale: bool
 
 
 class EntityShown(NamedTuple):
@@ -127,16 +129,13 @@ def entity_page(asked: Asked) -> View | Done:
 
 
 def _present(asked: Asked, entity: Entity) -> View:
+    from periplus.journal.history.versions import blame
+
     project = asked.project
     records = project.history(entity)
     ground = project.ground()
-    _, blamed = project.blame(entity.item_id)
-    shown = _shown(
-        project,
-        entity,
-        about_of(entity, ground.standings(entity)),
-        fields_of(entity.value, blamed, project.journal.lineage),
-    )
+    blamed = blame(project.journal, entity)
+    shown = _shown(project, entity, ground.standings(entity), blamed)
     near = neighbourhood_of(project, entity)
     values: dict[str, object] = {
         "entity": shown,
@@ -156,7 +155,7 @@ def _present(asked: Asked, entity: Entity) -> View:
 
 def _past(asked: Asked, entity: Entity, records: Sequence[IndexedRecord], seq: int) -> View:
     project = asked.project
-    shown = _shown(project, entity, about_of(entity), fields_of(entity.value))
+    shown = _shown(project, entity)
     near = neighbourhood_of(project, entity)
     values: dict[str, object] = {
         "entity": shown,
@@ -205,14 +204,23 @@ def _deleted(asked: Asked, reference: str) -> View:
     return View("memory/deleted.html", f"{item_type} {item_id}", values, f"periplus log --id {item_id}", status=404)
 
 
-def _shown(project: Project, entity: Entity, about: tuple[Reference, ...], fields: tuple[Field, ...]) -> EntityShown:
-    from periplus.memory.entities.types import row_of, state_of
+def _shown(
+    project: Project, entity: Entity, standings: Sequence[Standing] = (), blamed: Sequence[Blamed] = ()
+) -> EntityShown:
+    from periplus.memory.entities.types import CANDIDATE, row_of, state_of
 
     value, own = entity.value, project.journal.lineage
     row = row_of(project.types, entity.item_type)
     state = state_of(entity.item_type, value, row.default_state if row is not None else "")
     is_ended = row is not None and state in row.ended_states
-    tags = value.get("tags")
+    payload = value.get("payload")
+    proposed = (
+        payload if entity.item_type == CANDIDATE and isinstance(payload, dict) else {}
+    )  # shown as if it stood here
+    fields = fields_of({name: held for name, held in value.items() if not proposed or name != "payload"}, blamed, own)
+    fields += fields_of({name: held for name, held in proposed.items() if name not in value})
+    content = proposed or value
+    tags = content.get("tags")
     text = text_of(value, "")
     heading = line_of(text.strip().split("\n", 1)[0], _HEADING_CHARACTERS) or entity.item_id
     source, source_address = _source(entity)
@@ -222,7 +230,7 @@ def _shown(project: Project, entity: Entity, about: tuple[Reference, ...], field
         "quiet" if is_ended else "good" if state else "", heading, "" if heading == text.strip() and "://" not in text else text[:TEXT_CHARACTERS_MAX], max(0, len(text) - TEXT_CHARACTERS_MAX),
         tuple(str(tag) for tag in tags[:TAGS_MAX] if isinstance(tag, str)) if isinstance(tags, list) else (),
         entity.rev, entity.version, entity.heads if len(entity.heads) > 1 else (), entity.writer, entity.ts, entity.seq,
-        record_address(entity.seq, lineage), source, source_address, about, evidence_of(entity),
+        record_address(entity.seq, lineage), source, source_address, about_of(content, standings), evidence_of(content),
         tuple(one for one in fields if one.name not in ("provenance", "confirmed")), own_page(entity.item_type, entity.item_id, value),
     )  # fmt: skip
 
@@ -244,9 +252,11 @@ def _source(entity: Entity) -> tuple[str, str]:
 
 def _freshness(project: Project, entity: Entity, ground: Ground, about: Sequence[Reference]) -> Freshness:
     from periplus.memory.entities.check_results import last_check, last_check_text
+    from periplus.memory.entities.types import row_of
     from periplus.memory.entities.validity import expired
     from periplus.memory.succession.successors import rivals_of, successors
 
+    row = row_of(project.types, entity.item_type)
     check = last_check(project.journal, entity)
     confirmed = str(entity.value.get("confirmed") or "")
     at, _, by = confirmed.partition(" ")
@@ -259,7 +269,7 @@ def _freshness(project: Project, entity: Entity, ground: Ground, about: Sequence
         expired(project.types, entity, project.journal.clock.now_ms()), last_check_text(project.journal, entity),
         check is not None and not check.passed, at, by,
         tuple(one.item_id for one in successors(project.journal, entity.item_id)), tuple(rivals_of(project.journal, entity)),
-        any(one.note for one in about),
+        any(one.note for one in about), bool(row is not None and row.stale_when),
     )  # fmt: skip
 
 

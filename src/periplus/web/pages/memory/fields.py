@@ -30,6 +30,7 @@ _LABELS: Final = {
     "item_id": "Id there", "item_type": "Type", "session_id": "Id of the session", "source_lineage": "Lineage there",
     "source_store": "From the project",
 }  # fmt: skip
+_OTHERS: Final = frozenset({"lin", "who"})  # prefixes of ids that are no entities
 _TIMES: Final = frozenset({"confirmed", "created", "ended", "expires", "seen", "started", "updated"})
 _COMMANDS: Final = frozenset({"check", "tests"})
 
@@ -113,7 +114,7 @@ def _field(name: str, held: JSONValue) -> Field:
     text = text[:FIELD_CHARACTERS_MAX]
     if not isinstance(held, str):
         return Field(name, label, "text" if isinstance(held, int | float | bool) else "json", text, cut=cut)
-    if is_id(held):
+    if is_id(held) and name != "item_id" and held.rpartition("_")[0] not in _OTHERS:  # that one is of another project
         return Field(name, label, "id", text, address=entity_address(held))
     kind: Literal["time", "command", "text"] = "time" if name in _TIMES else "command" if name in _COMMANDS else "text"
     return Field(name, label, kind, text, cut=cut)

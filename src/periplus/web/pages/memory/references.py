@@ -23,10 +23,9 @@ from periplus.base.ids import is_id
 from periplus.base.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from periplus.base.encoding.canonical import JSONValue
-    from periplus.journal import Entity
     from periplus.memory.code_anchors.anchors import Standing
 
 REFERENCES_MAX: Final = 100
@@ -100,17 +99,17 @@ def own_page(item_type: str, item_id: str, value: dict[str, JSONValue]) -> OwnPa
     return None
 
 
-def evidence_of(entity: Entity) -> tuple[Reference, ...]:
-    """Return the evidence of an entity, each with the page that shows it."""
+def evidence_of(value: Mapping[str, JSONValue]) -> tuple[Reference, ...]:
+    """Return the evidence in a payload, each with the page that shows it."""
     found = []
-    for item in _objects(entity.value.get("evidence")):
+    for item in _objects(value.get("evidence")):
         kind, ref, said = _text(item, "kind"), _text(item, "ref"), str(item.get("quote", ""))[:QUOTE_CHARACTERS_MAX]
         found.append(_linked(Reference(kind, ref, quote=said)))
     return tuple(found)
 
 
-def about_of(entity: Entity, standings: Sequence[Standing] = ()) -> tuple[Reference, ...]:
-    """Return what an entity is about; ``standings`` are its anchors in the working tree."""
+def about_of(value: Mapping[str, JSONValue], standings: Sequence[Standing] = ()) -> tuple[Reference, ...]:
+    """Return what a payload is about; ``standings`` are its anchors in the working tree."""
     notes: dict[str, tuple[str, bool]] = {}
     for one in standings:
         if one.is_stale:
@@ -120,7 +119,7 @@ def about_of(entity: Entity, standings: Sequence[Standing] = ()) -> tuple[Refere
         else:
             notes[one.anchor.ref] = ("unchanged", False)
     found = []
-    for item in _objects(entity.value.get("about")):
+    for item in _objects(value.get("about")):
         kind, ref = _text(item, "kind"), _text(item, "ref")
         note, is_stale = notes.get(ref, ("", False))
         address = ""

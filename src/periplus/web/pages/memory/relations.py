@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from periplus.base.ids import is_id
 from periplus.base.named_tuple import NamedTuple
+from periplus.memory.entities.types import is_ended, row_of, rows_of, state_of
 from periplus.web.pages.memory.fields import line_of, text_of
 from periplus.web.pages.memory.references import entity_address
 from periplus.web.rendering import graphs
@@ -123,6 +124,7 @@ class _Relations:
         self._journal = journal
         self._held: dict[str, Entity | None] = {}
         self._nodes: dict[str, Node] = {}
+        self._types = {row.prefix: name for name, row in rows_of(journal.types).items()}
         row = journal.index.db.execute(
             "SELECT COUNT(*) FROM (SELECT 1 FROM heads LIMIT ?)", (SCANNED_MAX + 1,)
         ).fetchone()
@@ -130,12 +132,17 @@ class _Relations:
 
     def entity(self, item_id: str) -> Entity | None:
         if item_id not in self._held:
-            keys = (
-                [key for key in self._journal.ids_with_prefix(item_id) if key[1] == item_id] if is_id(item_id) else []
-            )
-            found = [one for key in keys if (one := self._journal.as_read(*key)) is not None]
-            self._held[item_id] = found[0] if found else None
+            self._held[item_id] = self._looked_up(item_id) if is_id(item_id) else None
         return self._held[item_id]
+
+    def _looked_up(self, item_id: str) -> Entity | None:
+        """Return the live entity with an id: of the type of its prefix or, which costs more, of any other type."""
+        item_type = self._types.get(item_id.rpartition("_")[0])
+        found = self._journal.as_read(item_type, item_id) if item_type is not None else None
+        if found is not None or item_type is not None:
+            return found
+        keys = [key for key in self._journal.ids_with_prefix(item_id) if key[1] == item_id]
+        return next((one for key in keys if (one := self._journal.as_read(*key)) is not None), None)
 
     def node(self, item_id: str) -> Node:
         if item_id not in self._nodes:
@@ -143,8 +150,6 @@ class _Relations:
         return self._nodes[item_id]
 
     def _node(self, item_id: str) -> Node:
-        from periplus.memory.entities.types import is_ended, row_of, state_of
-
         entity = self.entity(item_id)
         if entity is None:
             return Node(item_id, "", "not here", "", entity_address(item_id) if is_id(item_id) else "", is_here=False)
