@@ -73,6 +73,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("/contexts/expand", "periplus.web.pages.contexts.expansion:expand"),
     Route("/contexts/compare", "periplus.web.pages.contexts.comparison:compare"),
     # health
+    Route("/health", "periplus.web.pages.health.overview:health", takes_damage=True),
 )
 ACTS: Final[tuple[Route, ...]] = (
     # overview

@@ -101,7 +101,7 @@ def journal(asked: Asked) -> View:
         _types(project, query.text("type")),
         _lineage_choices(project, named),
         older_records(asked, lineages),
-        project.journal.end().next_seq - 1,
+        sum(project.journal.end(one).next_seq - 1 for one in lineages),
         str(damage or ""),
         damage.mend if damage is not None else "",
         any(wanted),
@@ -135,7 +135,8 @@ def lineage_of(project: Project, named: str) -> list[str]:
     if named == _ALL:
         return held[:_LINEAGES_MAX]
     if not named:
-        return [project.journal.lineage] if project.journal.lineage else held[:1]
+        mine = project.journal.lineage or project.journal.copied_from
+        return [mine] if mine else held[:1]
     found = [one for one in held if one.startswith(named)]
     if not found:
         raise NotFoundError(
@@ -215,7 +216,7 @@ def _lineage_choices(project: Project, named: str) -> tuple[Choice, ...]:
     held = project.journal.lineages()
     if len(held) < 2:
         return ()
-    own = project.journal.lineage
+    own = project.journal.lineage or project.journal.copied_from
     found = [Choice("", "this clone" if own else held[0], not named), Choice(_ALL, "all clones", named == _ALL)]
     return (*found, *(Choice(one, one, one == named) for one in held[:_LINEAGES_MAX] if one != own))
 
