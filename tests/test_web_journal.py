@@ -232,8 +232,8 @@ def test_an_undo_that_would_do_something_else_by_now_is_refused(site, folder):
     assert "in conflict" in shown.text  # the second session changed it
     fields = {
         **fields,
-        "plan": fields.get("plan", ""),
-        "key": fields.get("key", ""),
+        "plan": "0" * 32,
+        "key": "0" * 20,
         "record": "1",
         "session": "",
         "lineage": "",
@@ -301,3 +301,33 @@ def test_records_from_before_a_checkpoint_are_read_where_somebody_asks(folder):
         assert "not in the index yet" not in response.text
         assert site.get("/journal/2").status == 200
         assert "Never log a token" in site.get("/journal/at?seq=2").text
+
+
+def test_in_a_long_journal_an_undo_is_planned_and_done_beside_the_page(folder):
+    with opened(folder) as project:
+        project.compact()
+    Project.discard_index(str(folder))  # the index begins at the checkpoint: older records have to be read
+    with Site(folder) as site:
+        shown = site.get("/journal/undo?session=second")
+        while "Looking for the records" in shown.text:
+            shown = site.get("/journal/undo?session=second")
+        Project.discard_index(str(folder))
+        fields = {row.attributes["name"]: row.attributes["value"] for row in shown.page.all("input", type="hidden")}
+        response = site.post(
+            "/journal/undo",
+            follow=False,
+            **{name: fields[name] for name in ("session", "record", "lineage", "plan", "key")},
+        )
+        address = response.location
+        assert re.fullmatch(r"/journal/(undo\?doing=[0-9a-f]{20}|7)", address)
+        while "doing=" in address:
+            response = site.get(address)
+            address = response.location or address
+        assert address == "/journal/7"
+        assert "Undone by record 7-8" in site.get(address).text
+    with opened(folder) as project:
+        assert [one.value["text"] for one in project.journal.entities("constraint")] == ["Never log a token"]
+
+
+def test_an_undo_that_nobody_began_is_not_found(site):
+    assert site.get("/journal/undo?doing=nothing").status == 404

@@ -12,7 +12,7 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from periplus.base.errors import ConflictError, UsageError
+from periplus.base.errors import ConflictError, NotFoundError, UsageError
 from periplus.base.named_tuple import NamedTuple
 from periplus.journal.history.field_reversal import content_of
 from periplus.memory.coordination.sessions import session_named
@@ -32,6 +32,9 @@ DIFFERENCES_SHOWN_MAX: Final = 40
 RECORDS_SHOWN_MAX: Final = 100
 RECORDS_MAX: Final = 20_000
 PLANNED_AT_ONCE: Final = 20_000  # records of a journal that is searched within a request; more in the background
+PLANNED_RECORDS: Final = 500
+_UNDOING: Final = "undoing "
+_KEY: Final = re.compile(r"[0-9a-f]{20}")
 _WRITTEN: Final = ("restored", "deleted")
 _RANGE: Final = re.compile(r"(\d{1,15})(?:-(\d{1,15}))?")
 
@@ -43,6 +46,9 @@ class What(NamedTuple):
     seqs: tuple[int, ...]
     lineage: str
     record: str
+
+
+_NOTHING: Final = What("", (), "", "")
 
 
 class UndoEntity(NamedTuple):
@@ -79,9 +85,11 @@ class UndoPage(NamedTuple):
     job: Job | None
 
 
-def undo_plan(asked: Asked) -> View:
+def undo_plan(asked: Asked) -> View | Done:
     """Show what undoing a session or records would do. Nothing is written."""
     project = asked.project
+    if asked.query.text("doing"):
+        return _doing(asked, asked.query.text("doing"))
     project.journal.refresh()
     what = _what(project, asked.query)
     if not what.session and not what.seqs:
@@ -95,16 +103,32 @@ def undo_plan(asked: Asked) -> View:
 
 
 def undo(asked: Asked, form: Form) -> Done:
-    """Undo what the form names, if that would still do what was shown. Raises ConflictError where it would not."""
+    """Undo what the form names, if that would still do what was shown. Raises ConflictError where it would not.
+
+    In a long journal it is done in the background, and the browser is sent to where that is told.
+    """
     project = asked.project
     project.journal.refresh()
-    what = _what(project, form)
-    plan = _plan(what, project)
-    if _digest(plan) != form.text("plan"):
+    what, shown, key = _what(project, form), form.text("plan"), form.text("key")
+    if not _KEY.fullmatch(key):
+        raise UsageError(
+            "the form has no key of this page", safe="Nothing was written.", mend="Look at it again, then decide."
+        )
+    if _is_short(project, what):
+        return _undone(what, shown, key, project)
+    asked.context.background.start(f"{_UNDOING}{key}", partial(_undone, what, shown, key))
+    return Done(f"/journal/undo?doing={key}", "")
+
+
+def _undone(
+    what: What, shown: str, key: str, project: Project, progress: Callable[[int, int], None] = lambda *_: None
+) -> Done:
+    """Undo ``what`` if its plan is still the one with the digest ``shown``; return what is said of it, and where that can be seen."""
+    if _digest(_plan(what, project, progress)) != shown:
         raise ConflictError(
             "what this would do has changed since it was shown", safe="Nothing was written.", mend="Look at it again, then decide.",
         )  # fmt: skip
-    done = project.undo(seqs=what.seqs, session=what.session, lineage=what.lineage, key=form.text("key"))
+    done = project.undo(seqs=what.seqs, session=what.session, lineage=what.lineage, key=key, progress=progress)
     written = done.receipt
     conflicts = sum(one.outcome == "conflict" for one in done.entities)
     kept = f" {conflicts:,} in conflict: not changed." if conflicts else ""
@@ -115,6 +139,20 @@ def undo(asked: Asked, form: Form) -> Done:
         record_address(written.first_seq),
         f"Undone by record {span}.{kept} To redo the change: periplus undo --seq {span}",
     )
+
+
+def _doing(asked: Asked, key: str) -> View | Done:
+    """Tell how far an undo in the background is; when it has ended, go where its first record is shown."""
+    job = asked.context.background.job(f"{_UNDOING}{key}")
+    if job is None:
+        raise NotFoundError("there is no such undo under way", mend="See the journal for what was written.")
+    if job.error is not None:
+        raise job.error
+    if not job.is_running:
+        done: Done = job.result  # type: ignore[assignment]  # as ``_undone`` made it
+        return done
+    page = UndoPage(_NOTHING, None, (), (), 0, (), 0, False, "", "", job)
+    return View("journal/undo.html", "Undo", {"page": page}, "periplus log")
 
 
 def _what(project: Project, query: Query) -> What:
@@ -138,23 +176,26 @@ def _what(project: Project, query: Query) -> What:
 def _planned(asked: Asked, what: What) -> tuple[Undoing | None, Job | None]:
     """Return the plan, or the job that makes it: in a long journal its records are searched in the background."""
     journal, background = asked.project.journal, asked.context.background
-    end = journal.end(what.lineage or journal.lineage).next_seq - 1
-    is_short = end <= PLANNED_AT_ONCE or not what.session
-    if is_short and not journal.index.has_floors:
+    if _is_short(asked.project, what):
         return _plan(what, asked.project), None
+    end = journal.end(what.lineage or journal.lineage).next_seq - 1
     name = f"undo {what.lineage} {what.session} {what.record} {end}"
-    job = background.job(name) or background.start(name, partial(_plan_with_progress, what))
+    job = background.job(name) or background.start(name, partial(_plan, what))
     if job.error is not None:
         raise job.error
     plan: Undoing | None = None if job.is_running else job.result  # type: ignore[assignment]  # as ``_plan`` made it
     return plan, job
 
 
-def _plan(what: What, project: Project) -> Undoing:
-    return project.undo(seqs=what.seqs, session=what.session, lineage=what.lineage, dry_run=True)
+def _is_short(project: Project, what: What) -> bool:
+    """Return True if a request may plan it: records are found at once, those of a session in a short journal only."""
+    journal = project.journal
+    end = journal.end(what.lineage or journal.lineage).next_seq - 1
+    is_short = end <= PLANNED_AT_ONCE or (not what.session and len(what.seqs) <= PLANNED_RECORDS)
+    return is_short and not journal.index.has_floors
 
 
-def _plan_with_progress(what: What, project: Project, progress: Callable[[int, int], None]) -> Undoing:
+def _plan(what: What, project: Project, progress: Callable[[int, int], None] = lambda *_: None) -> Undoing:
     return project.undo(seqs=what.seqs, session=what.session, lineage=what.lineage, dry_run=True, progress=progress)
 
 
