@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from browser_support import MISSING, Browser
 from code_page_project import make_shop
 from periplus.base.errors import EnvironmentFailure, NotFoundError, UsageError
 from periplus.code.code_map import CodeMap
@@ -27,6 +28,7 @@ from web_support import ADA, Site, asked
 
 ENVIRONMENT = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_GLOBAL": os.devnull}
 DAY_S = 86_400
+browser = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
 
 def git(folder, *words):
@@ -462,3 +464,42 @@ def test_the_pages_have_what_a_screen_reader_needs(shop):
                 one.attributes.get("aria-label") or one.attributes.get("aria-hidden") or "x" in one.attributes
                 for one in found.all("svg")
             ), address
+
+
+@pytest.mark.slow
+@browser
+def test_symbols_are_found_while_they_are_typed_and_opened_by_keys(shop, tmp_path):
+    with Site(shop.folder) as site, Browser(tmp_path) as window:
+        window.go(site.server.url)
+        window.go(f"http://127.0.0.1:{site.port}/code")
+        window.keys("/")  # moves to the search of this page
+        window.keys("with_v")
+        window.until("return document.querySelector('#found h2')?.innerText === '1 symbol'")
+        assert window.run("return document.activeElement.id") == "q"
+        window.run("document.activeElement.blur()")
+        window.keys("j")
+        assert window.run("return document.activeElement.innerText") == "with_vat"
+        window.run("document.activeElement.click()")
+        window.until("return document.querySelector('h1')?.innerText === 'with_vat'")
+        assert "total" in window.text("main")
+        assert window.complaints() == []
+
+
+@pytest.mark.slow
+@browser
+def test_a_narrow_screen_has_nothing_beside_it(shop, tmp_path):
+    shop.remember(Memory("decision", "A long anchor", about=("src/shop/prices.py",)))
+    write(shop, "src/shop/prices.py", "def total():\n    return " + "1 + " * 200 + "1\n")
+    index(shop)
+    with Site(shop.folder) as site, Browser(tmp_path, width=390, dark=True) as window:
+        window.go(site.server.url)
+        for address in (
+            "/code",
+            "/code?by=age&path=src/shop",
+            "/code/symbol?path=src/shop/prices.py",
+            "/code/symbol?path=src/shop/prices.py&name=total",
+            "/code/impact",
+            "/code?q=total",
+        ):
+            window.go(f"http://127.0.0.1:{site.port}{address}")
+            assert window.run("return document.documentElement.scrollWidth") == 390, address

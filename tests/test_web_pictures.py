@@ -13,12 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from browser_support import MISSING, Browser
+from periplus.memory.writing.remember import Memory
+from periplus.project import Project
 from periplus.web.rendering.charts import POINTS_MAX, Series, chart
 from periplus.web.rendering.graphs import LINKS_MAX, NODES_MAX, Link, Node, layered_graph
 from periplus.web.rendering.lanes import COMMITS_MAX, Commit, commit_lanes
 from periplus.web.rendering.layering import placed
 from periplus.web.rendering.svg import fitting, local_address, text_width
 from periplus.web.rendering.treemap import TILES_MAX, Tile, treemap
+from web_support import ADA, Site
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -316,3 +320,29 @@ def test_wrong_series_are_refused():
         chart("bars", ["2026-01-01"], [Series("a", ())], title="x")
     with pytest.raises(ValueError):
         chart("bars", ["yesterday"], [Series("a", (1,))], title="x")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(MISSING), reason=MISSING)
+def test_charts_are_drawn_in_the_page_s_colours_and_width(tmp_path):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    Project.init(str(folder))
+    with Project.open(str(folder), ADA) as project:
+        project.remember(Memory("note", "Something happened today"))
+    with Site(folder) as site, Browser(tmp_path) as window:
+        window.go(site.server.url)
+        window.go(f"http://127.0.0.1:{site.port}/")
+        window.until("return document.querySelector('figure.chart canvas')")
+        light = window.run("return document.querySelector('figure.chart canvas').toDataURL()")
+        assert window.run(
+            "return document.querySelector('.u-wrap').clientWidth === document.querySelector('.chart-area').clientWidth"
+        )
+        window.devtools("Emulation.setDeviceMetricsOverride", width=500, height=900, deviceScaleFactor=1, mobile=False)
+        window.until("return document.querySelector('.u-wrap').clientWidth < 480")
+        window.devtools("Emulation.setDeviceMetricsOverride", width=1280, height=900, deviceScaleFactor=1, mobile=False)
+        window.until("return document.querySelector('figure.chart canvas').toDataURL() === arguments[0]", light)
+        window.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+        window.until("return document.querySelector('figure.chart canvas').toDataURL() !== arguments[0]", light)
+        assert window.run("return document.querySelectorAll('.chart-area')[0].children.length") == 1
+        assert window.complaints() == []
