@@ -17,9 +17,17 @@ from periplus.journal import Layout
 from periplus.memory.coordination.claims import Asked as Claim
 from periplus.memory.writing.remember import Memory
 from periplus.project import Project
-from periplus.web.pages.code.folders import children_of, folder_at, folder_tree, sums_by_folder, tiles_of
+from periplus.web.pages.code.folders import (
+    children_of,
+    folder_at,
+    folder_tree,
+    greatest_value,
+    levelled,
+    sums_by_folder,
+    tiles_of,
+)
 from periplus.web.pages.code.impact import impact
-from periplus.web.pages.code.measures import CLAIMED, PLANNED, level_of, measured, value_text
+from periplus.web.pages.code.measures import CLAIMED, PLANNED, legend_of, level_of, measured, scale_of, value_text
 from periplus.web.pages.code.opening import code_map, command_line, lacks_of
 from periplus.web.pages.code.symbol import symbol
 from periplus.web.pages.code.tree import tree
@@ -95,13 +103,9 @@ def test_fifty_thousand_files_are_few_tiles_in_no_time():
     begun = time.perf_counter()
     root = folder_tree(files)
     tiles = tiles_of(
-        root,
-        lambda _path: 1,
-        "lines",
-        lambda value: value,
-        lambda name, _amount, _value: name,
-        lambda path, _is: f"/code?path={path}",
+        root, lambda _path: 1, "lines", lambda name, _amount, _value: name, lambda path, _is: f"/code?path={path}"
     )
+    assert greatest_value(tiles) == 1
     picture = treemap(tiles, label="x")
     assert time.perf_counter() - begun < 5  # it takes a third of a second
     assert 100 < picture.count("<rect") <= TILES_MAX
@@ -159,8 +163,29 @@ def test_age_is_that_of_the_last_commit_or_edit(shop):
 
 
 def test_levels_of_counts():
-    assert [level_of("memory", count, 0) for count in (0, 1, 2, 4, 8, 16, 17)] == [0, 1, 2, 3, 4, 5, 6]
-    assert [level_of("stale", count, 0) for count in (0, 1, 2, 4, 8, 9)] == [0, 2, 3, 4, 5, 6]
+    for by in ("memory", "stale"):
+        assert [level_of(by, count, 0) for count in (0, 1, 2, 4, 8, 16, 17)] == [0, 1, 2, 3, 4, 5, 6]
+    assert [text for _, text in legend_of("memory")] == ["none", "1", "2", "3–4", "5–8", "9–16", "more"]
+
+
+def test_levels_are_stretched_where_counts_are_great():
+    assert [scale_of("memory", greatest) for greatest in (0, 32, 33, 64, 65, 1_000)] == [1, 1, 2, 2, 4, 32]
+    assert scale_of("work", 10**6) == scale_of("age", 10**9) == 1
+    assert [level_of("memory", count, 0, 4) for count in (0, 1, 4, 5, 8, 64, 65)] == [0, 1, 1, 2, 2, 5, 6]
+    assert [text for _, text in legend_of("memory", 4)] == ["none", "1–4", "5–8", "9–16", "17–32", "33–64", "more"]
+
+
+def test_small_folders_are_tiles_and_large_ones_groups():
+    files = [
+        *sized(*(f"many{number}/f.py" for number in range(150))),
+        FileSize("big/a.py", 10, 500, "python", "parsed", False),
+    ]
+    tiles = tiles_of(folder_tree(files), len, "lines", lambda name, _amount, _value: name, lambda path, _is: f"/{path}")
+    assert [tile.name for tile in tiles if tile.tiles] == ["big/"]
+    assert len(tiles) == 151
+    picture = treemap(levelled(tiles, lambda value: value % 7), label="x")
+    assert picture.count("<rect") == 152
+    assert 'class="tile level-1"' in picture  # of big/a.py, which is as long as it is valuable
 
 
 # -- the tree map ------------------------------------------------------------------------------------------------------

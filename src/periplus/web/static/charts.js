@@ -9,7 +9,7 @@
     const style = getComputedStyle(document.documentElement);
     const read = (name, other) => style.getPropertyValue(name).trim() || other;
     return {
-      text: read("--muted", "#666"),
+      text: read("--quiet", "#666"),
       line: read("--line", "#ccc"),
       series: [1, 2, 3, 4, 5, 6].map((n) => read(`--chart-${n}`, "#3b6ea5")),
     };

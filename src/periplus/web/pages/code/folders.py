@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-__all__ = ["Amount", "Child", "Folder", "children_of", "folder_at", "folder_tree", "sums_by_folder", "tiles_of"]
+__all__ = [
+    "Amount",
+    "Child",
+    "Folder",
+    "children_of",
+    "folder_at",
+    "folder_tree",
+    "greatest_value",
+    "levelled",
+    "sums_by_folder",
+    "tiles_of",
+]
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -13,8 +24,10 @@ from periplus.web.rendering.treemap import Tile
 Amount: TypeAlias = Literal["lines", "bytes"]
 ValueOf: TypeAlias = Callable[[str], int]
 _INNER_MAX: Final = 340
+_GROUP: Final = 0.02
+"""Share of the picture from which a folder is drawn as a group of what is in it."""
 _LARGE: Final = 0.012
-"""Share of the picture from which a folder is drawn with what is in it."""
+"""Share of the picture from which a folder within a group is divided further."""
 
 
 class Folder:
@@ -112,43 +125,50 @@ def tiles_of(
     folder: Folder,
     value_of: ValueOf,
     of: Amount,
-    level_of: Callable[[int], int],
     told: Callable[[str, int, int], str],
     link: Callable[[str, bool], str],
 ) -> list[Tile]:
-    """Return ``folder`` as tiles: a group for each folder in it and one for its own files, in which large folders are divided further.
+    """Return ``folder`` as tiles: a group for each large folder in it and one for its own files, in which large folders are divided further.
 
-    ``value_of`` gives the value of a path, ``level_of`` its colour, ``told`` the title of a path with its amount and value, ``link`` the address of a path.
+    The level of a tile is the value of its path, for ``levelled``. ``told`` gives the title of a path with its amount and value, ``link`` the
+    address of a path.
     """
-    groups: list[Tile] = []
     total = max(1, folder.amount(of))
 
-    def leaf(path: str, name: str, amount: int, *, is_folder: bool) -> Tile:
-        value = value_of(path)
-        return Tile(
-            name, amount, level_of(value), link(path, is_folder), told(f"{path}/" if is_folder else path, amount, value)
-        )
+    def leaf(part: Folder | FileSize, around: str) -> Tile:
+        is_folder = isinstance(part, Folder)
+        amount = part.amount(of) if isinstance(part, Folder) else _amount(part, of)
+        value = value_of(part.path)
+        title = told(f"{part.path}/" if is_folder else part.path, amount, value)
+        return Tile(_below(part.path, around), amount, value, link(part.path, is_folder), title)
 
+    tiles: list[Tile] = []
     for name, inner in sorted(folder.folders.items()):
         end = _end_of_chain(inner)
+        if end.amount(of) < total * _GROUP:
+            tiles.append(leaf(end, folder.path))
+            continue
         room = max(4, round(_INNER_MAX * end.amount(of) / total))
-        parts = _divided(end, of, total, room)
-        tiles = tuple(
-            leaf(part.path, _below(part.path, end.path), part.amount(of), is_folder=True)
-            if isinstance(part, Folder)
-            else leaf(part.path, _below(part.path, end.path), _amount(part, of), is_folder=False)
-            for part in parts
-        )
-        label = f"{name}{end.path[len(inner.path) :]}/"
-        groups.append(
-            Tile(label, 0, 0, link(end.path, True), told(f"{end.path}/", end.amount(of), value_of(end.path)), tiles)
-        )
-    own = tuple(
-        leaf(file.path, _below(file.path, folder.path), _amount(file, of), is_folder=False) for file in folder.files
+        parts = tuple(leaf(part, end.path) for part in _divided(end, of, total, room))
+        title = told(f"{end.path}/", end.amount(of), value_of(end.path))
+        tiles.append(Tile(f"{name}{end.path[len(inner.path) :]}/", 0, 0, link(end.path, True), title, parts))
+    own = tuple(leaf(file, folder.path) for file in folder.files)
+    if any(tile.tiles for tile in tiles) and own:
+        return [*tiles, Tile("files here", 0, 0, "", "the files directly in this folder", own)]
+    return [*tiles, *own]
+
+
+def greatest_value(tiles: Sequence[Tile]) -> int:
+    """Return the greatest value of a tile that is drawn with a colour."""
+    return max((greatest_value(tile.tiles) if tile.tiles else tile.level for tile in tiles), default=0)
+
+
+def levelled(tiles: Sequence[Tile], level_of: Callable[[int], int]) -> tuple[Tile, ...]:
+    """Return ``tiles`` with colours for their values."""
+    return tuple(
+        tile._replace(tiles=levelled(tile.tiles, level_of)) if tile.tiles else tile._replace(level=level_of(tile.level))
+        for tile in tiles
     )
-    if groups and own:
-        return [*groups, Tile("files here", 0, 0, "", "the files directly in this folder", own)]
-    return groups or list(own)
 
 
 def _divided(folder: Folder, of: Amount, total: int, count_max: int) -> list[Folder | FileSize]:

@@ -6,8 +6,19 @@ about a symbol counts for its file, what is about a folder for the folder.
 
 from __future__ import annotations
 
-__all__ = ["MEASURES", "Measure", "Measured", "brought_up", "level_of", "measured", "value_text"]
+__all__ = [
+    "MEASURES",
+    "Measure",
+    "Measured",
+    "brought_up",
+    "legend_of",
+    "level_of",
+    "measured",
+    "scale_of",
+    "value_text",
+]
 
+import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
@@ -31,7 +42,6 @@ _PATIENCE_S: Final = 0.2
 _COUNTS: Final = (0, 1, 2, 4, 8, 16)
 """The greatest counts of the levels 0 to 5."""
 _AGES: Final = ((1, 6), (7, 5), (30, 4), (90, 3), (365, 2))
-_STALE_COUNTS: Final = (1, 2, 4, 8)
 JUDGED_MAX: Final = 2_000
 _JUDGE_S: Final = 0.5
 _SCOPES_MAX: Final = 2_000
@@ -90,7 +100,15 @@ def measured(asked: Asked, by: Measure, files: Mapping[str, bool]) -> Measured:
             return asked.context.cache.get(("code stale", mark, now_s // 30), lambda: _stale(project, files))
 
 
-def level_of(by: Measure, value: int, now_s: int) -> int:
+def scale_of(by: Measure, greatest: int) -> int:
+    """Return the factor by which the levels of counts are stretched so that ``greatest`` is not far beyond the last; 1 for other measures."""
+    scale = 1
+    while by in ("memory", "stale") and greatest > 2 * _COUNTS[-1] * scale:
+        scale *= 2
+    return scale
+
+
+def level_of(by: Measure, value: int, now_s: int, scale: int = 1) -> int:
     """Return the colour class of a value, 0 to 6."""
     if by == "work":
         return value
@@ -99,9 +117,28 @@ def level_of(by: Measure, value: int, now_s: int) -> int:
             return 0
         days = (now_s - value) / _DAY_S
         return next((level for most, level in _AGES if days <= most), 1)
-    if by == "stale":
-        return 0 if not value else next((level for level, most in enumerate(_STALE_COUNTS, 2) if value <= most), 6)
-    return next((level for level, most in enumerate(_COUNTS) if value <= most), 6)
+    return next((level for level, most in enumerate(_COUNTS) if value <= most * scale), 6)
+
+
+def legend_of(by: Measure, scale: int = 1) -> list[tuple[int, str]]:
+    """Return the levels with the values that they stand for."""
+    if by == "work":
+        return [
+            (0, "none of late"),
+            (IN_MONTH, "a month"),
+            (IN_WEEK, "a week"),
+            (IN_DAY, "a day"),
+            (PLANNED, "an open step"),
+            (CLAIMED, "claimed now"),
+        ]
+    if by == "age":
+        return list(enumerate(("not known", "older", "a year", "a quarter", "a month", "a week", "a day")))
+    ranges = [(low * scale + 1, most * scale) for low, most in itertools.pairwise(_COUNTS)]
+    return [
+        (0, "none"),
+        *((level, f"{low:,}–{most:,}" if low < most else f"{low:,}") for level, (low, most) in enumerate(ranges, 1)),
+        (6, "more"),
+    ]
 
 
 def value_text(by: Measure, value: int, now_s: int) -> str:

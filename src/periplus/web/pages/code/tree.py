@@ -10,12 +10,22 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlencode
 
 from periplus.base.errors import NotFoundError
-from periplus.web.pages.code.folders import Amount, Child, Folder, children_of, folder_at, folder_tree, tiles_of
-from periplus.web.pages.code.measures import MEASURES, Measure, level_of, measured, value_text
+from periplus.web.pages.code.folders import (
+    Amount,
+    Child,
+    Folder,
+    children_of,
+    folder_at,
+    folder_tree,
+    greatest_value,
+    levelled,
+    tiles_of,
+)
+from periplus.web.pages.code.measures import MEASURES, Measure, legend_of, level_of, measured, scale_of, value_text
 from periplus.web.pages.code.opening import code_map, command_line, lacks_of, project_path
 from periplus.web.pages.model import Asked, View, link
 from periplus.web.rendering.text import bytes_text, count_text
-from periplus.web.rendering.treemap import LEVELS, treemap
+from periplus.web.rendering.treemap import treemap
 
 if TYPE_CHECKING:
     from periplus.code.code_map import CodeMap
@@ -26,12 +36,6 @@ SYMBOLS_PER_PAGE: Final = 50
 ROWS_PER_PAGE: Final = 200
 _SORTS: Final = ("", *(sign + name for name in ("lines", "bytes", "files", "name", "value") for sign in ("-", "")))
 _NAMES: Final[dict[Measure, str]] = {"memory": "Memory", "work": "Work", "age": "Last change", "stale": "Stale memory"}
-_LEGENDS: Final[dict[Measure, tuple[str, ...]]] = {
-    "memory": ("none", "1", "2", "3–4", "5–8", "9–16", "more"),
-    "work": ("none of late", "", "a month", "a week", "a day", "an open step", "claimed now"),
-    "age": ("not known", "older", "a year", "a quarter", "a month", "a week", "a day"),
-    "stale": ("none", "", "1", "2", "3–4", "5–8", "more"),
-}
 
 
 class Row(NamedTuple):
@@ -75,25 +79,29 @@ def tree(asked: Asked) -> View:
     now_s = asked.context.now_ms() // 1000
     address = _addresses(asked)
     tiles = tiles_of(
-        folder, value_of, of, lambda value: level_of(by, value, now_s),
-        lambda name, amount, value: f"{name}: {_amount_text(of, amount)}, {value_text(by, value, now_s)}", address,
+        folder, value_of, of, lambda name, amount, value: f"{name}: {_amount_text(of, amount)}, {value_text(by, value, now_s)}", address
     )  # fmt: skip
+    scale = scale_of(by, greatest_value(tiles))
+
+    def level(value: int) -> int:
+        return level_of(by, value, now_s, scale)
+
     sort = asked.query.choice("sort", _SORTS) or f"-{of}"
     children = _sorted(children_of(folder, value_of), sort)
     page = asked.query.number("page", 1, least=1)
-    rows = [_row(child, by, now_s, address) for child in children[(page - 1) * ROWS_PER_PAGE : page * ROWS_PER_PAGE]]
-    shown = (
-        treemap(tiles, label=f"Files of {path or 'the project'} by size, coloured by {_NAMES[by].lower()}")
-        if folder.amount(of)
-        else ""
-    )
+    rows = [
+        _row(child, value_text(by, child.value, now_s), level(child.value), address)
+        for child in children[(page - 1) * ROWS_PER_PAGE : page * ROWS_PER_PAGE]
+    ]
+    label = f"Files of {path or 'the project'} by size, coloured by {_NAMES[by].lower()}"
+    shown = treemap(levelled(tiles, level), label=label) if folder.amount(of) else ""
     return View(
         "code/tree.html", path or "Code",
         {
             "picture": shown, "rows": rows, "page": page, "has_more": len(children) > page * ROWS_PER_PAGE, "total": count_text(len(children), "entry"),
             "sort": sort, "by": by, "of": of, "path": path, "crumbs": _crumbs(asked, path), "folder": folder, "lacks": lacks, "note": told.note,
             "measures": [(one, _NAMES[one]) for one in MEASURES], "measure": _NAMES[by], "typed": "",
-            "legend": [(level, text) for level, text in zip(range(LEVELS), _LEGENDS[by], strict=True) if text],
+            "legend": legend_of(by, scale),
         },
         "periplus code status",
     )  # fmt: skip
@@ -164,10 +172,9 @@ def _sorted(children: list[Child], sort: str) -> list[Child]:
     return ordered
 
 
-def _row(child: Child, by: Measure, now_s: int, address: Callable[[str, bool], str]) -> Row:
+def _row(child: Child, value: str, level: int, address: Callable[[str, bool], str]) -> Row:
     return Row(
-        child.name, address(child.path, child.is_folder), child.files, child.lines, child.bytes, value_text(by, child.value, now_s),
-        level_of(by, child.value, now_s), child.state,
+        child.name, address(child.path, child.is_folder), child.files, child.lines, child.bytes, value, level, child.state
     )  # fmt: skip
 
 
