@@ -1,7 +1,8 @@
 """Connections of the server, bounded: many, silent and slow ones cost a bounded part of it.
 
 A connection has REQUEST_S for a whole request, and a reader has WRITE_S to take what was sent. Beyond CONNECTIONS_MAX the connection
-that has waited for its peer the longest gives way to the next one, so that silent ones cannot keep a browser out.
+that has waited for its peer the longest gives way to the next one, or else the oldest: neither silent nor busy ones can keep a browser
+out, and a browser whose stream of events ends opens another one.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 __all__ = ["CONNECTIONS_MAX", "HEAD_BYTES_MAX", "REQUEST_S", "WRITE_S", "bounded_protocol"]
 
 import asyncio
+import contextlib
+import socket
+import struct
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -16,6 +20,7 @@ CONNECTIONS_MAX: Final = 200
 REQUEST_S: Final = 10.0
 WRITE_S: Final = 20.0
 HEAD_BYTES_MAX: Final = 16_384
+_NO_LINGER: Final = struct.pack("ii", 1, 0)
 
 
 def bounded_protocol(
@@ -24,7 +29,9 @@ def bounded_protocol(
     """Return uvicorn's protocol of HTTP/1.1 with limits. ``headers`` are those of the answer to what is no HTTP."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    limits = {"headers_of_refusal": tuple(headers), "request_s": request_s, "write_s": write_s, "waiting": {}}
+    limits = {
+        "headers_of_refusal": tuple(headers), "request_s": request_s, "write_s": write_s, "opened": {}, "waiting": {},
+    }  # fmt: skip
     return type("BoundedProtocol", (_Bounds, H11Protocol), limits)
 
 
@@ -34,31 +41,41 @@ class _Bounds:
     headers_of_refusal: tuple[tuple[bytes, bytes], ...]
     request_s: float
     write_s: float
-    waiting: dict[Any, None]  # connections of all that wait for their peer, the longest first
+    opened: dict[Any, None]  # all connections, the oldest first
+    waiting: dict[Any, None]  # those of them that wait for their peer, the longest first
     deadline: asyncio.TimerHandle | None = None
     stalled: asyncio.TimerHandle | None = None
     conn: Any  # these are uvicorn's
     transport: Any
     flow: Any
     loop: asyncio.AbstractEventLoop
-    connections: set[Any]
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)  # type: ignore[misc]  # uvicorn's, as all below
         transport.set_write_buffer_limits(high=0)  # so that pause_writing tells of every unread byte
-        if len(self.connections) > CONNECTIONS_MAX:
-            oldest = next(iter(self.waiting), self)
-            self.waiting.pop(oldest, None)
-            oldest.transport.abort()
-            if oldest is self:
-                return
+        if len(self.opened) >= CONNECTIONS_MAX:
+            oldest = next(iter(self.waiting or self.opened))
+            oldest.drop()
+            oldest.forget()
+        self.opened[self] = None
         self._await_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
         _stop(self.stalled)
         _stop(self.deadline)
-        self.waiting.pop(self, None)
+        self.forget()
         super().connection_lost(exc)  # type: ignore[misc]
+
+    def forget(self) -> None:
+        """Count the connection no longer: it has ended, or will in a moment."""
+        self.opened.pop(self, None)
+        self.waiting.pop(self, None)
+
+    def drop(self) -> None:
+        """End the connection at once. The system then keeps nothing of what its peer did not read, which would be megabytes each."""
+        with contextlib.suppress(OSError):
+            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        self.transport.abort()
 
     def handle_events(self) -> None:
         """Take what was read, also of a request that came behind another."""
@@ -68,7 +85,7 @@ class _Bounds:
     def pause_writing(self) -> None:
         self.flow.pause_writing()
         if self.stalled is None:
-            self.stalled = self.loop.call_later(self.write_s, self.transport.abort)
+            self.stalled = self.loop.call_later(self.write_s, self.drop)
         self._watch()
 
     def resume_writing(self) -> None:
@@ -109,16 +126,16 @@ class _Bounds:
         if is_whole or is_idle:
             _stop(self.deadline)
             self.deadline = None
-        elif self.deadline is None:
+        elif self.deadline is None and self in self.opened:
             self._await_request()
         if is_whole and self.stalled is None:
             self.waiting.pop(self, None)
-        else:
+        elif self in self.opened:
             self.waiting.setdefault(self)
 
     def _await_request(self) -> None:
         self.waiting[self] = None
-        self.deadline = self.loop.call_later(self.request_s, self.transport.abort)
+        self.deadline = self.loop.call_later(self.request_s, self.drop)
 
 
 def _stop(timer: asyncio.TimerHandle | None) -> None:
