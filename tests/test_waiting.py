@@ -55,6 +55,17 @@ def test_mail_is_counted_until_it_is_read_or_answered(ada, bob):
     assert not ada.waiting().is_anything
 
 
+def test_messages_written_last_come_first_and_old_ones_that_want_an_answer_are_kept(ada, bob, clock):
+    sent = []
+    for number in range(8):
+        clock.advance(1_000)
+        sent.append(bob.work.send("ada", f"message {number}").item_id)
+    assert ids(ada.waiting().mail) == sent[:2:-1]
+    owed = bob.work.send("ada", "Which one?", needs_answer=True).item_id
+    ada.work.read_mail([*sent, owed])
+    assert ids(ada.waiting().mail) == [owed]
+
+
 def test_handoffs_for_others_do_not_wait_for_this_person(ada, bob):
     mine = bob.work.hand_off(NewHandoff("Counting works", recipient="ada"))
     anybody = bob.work.hand_off(NewHandoff("Refusing is open"))

@@ -96,8 +96,8 @@ def review(journal: Journal, ground: Ground, progress: Progress = no_progress) -
 
 
 class DueAtAGlance(NamedTuple):
-    """Entities that a glance found to need review, each with the reason, the newest first; ``is_more`` where the glance
-    ended before it had seen all.
+    """Entities that a glance found to need review, each with the reason: competing successors and stuck work, then the
+    newest; ``is_more`` where the glance ended before it had seen all.
     """
 
     due: tuple[tuple[Entity, str], ...] = ()
@@ -132,8 +132,9 @@ def due_at_a_glance(journal: Journal, ground: Ground, *, has_others: bool = Fals
         is_more = True
     else:
         found.update({one.entity.item_id: (one.entity, f"stuck: {one.words()}") for one in stuck_work(journal)})
-    newest = sorted(found, key=lambda item_id: item_id.rpartition("_")[2], reverse=True)
-    return DueAtAGlance(tuple(found[item_id] for item_id in newest), is_more)
+    places = {item_id: place for place, (_, item_id) in enumerate(keys)}
+    ordered = sorted(found, key=lambda item_id: (places.get(item_id, -1), item_id))
+    return DueAtAGlance(tuple(found[item_id] for item_id in ordered), is_more)
 
 
 def _glanced_keys(journal: Journal, now_ms: int) -> tuple[list[tuple[str, str]], bool]:
@@ -315,9 +316,8 @@ def _confirmed(
     held = entity.value.get("about")
     items = list(held) if isinstance(held, list) else []
     if about:
-        from periplus.memory.code_anchors.anchor_creation import (
-            anchored,
-        )  # it loads what finds symbols: readers need none
+        # It loads what finds symbols: readers need none of it.
+        from periplus.memory.code_anchors.anchor_creation import anchored
 
         kept = [item for item in items if isinstance(item, dict) and item.get("kind") == "entity"]
         value["about"] = [*kept, *(anchored(ref, ground.root).about for ref in about)]

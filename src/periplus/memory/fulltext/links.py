@@ -34,8 +34,9 @@ def linked(journal: Journal, item_type: str, field: str, *values: str) -> list[E
 
 
 def linked_ids(journal: Journal, item_type: str, fields: Mapping[str, Sequence[str]], most: int) -> list[str]:
-    """Return the ids, the newest first and at most ``most``, of live entities of ``item_type`` whose ``fields``, linked
-    ones, each have one of the given values. Only entities behind the index are decoded, so that it is fast for many.
+    """Return the ids of live entities of ``item_type`` whose ``fields``, linked ones, each have one of the given values;
+    those written last come first. Of more than ``most`` any ``most`` are returned. Only entities behind the index are
+    decoded, so that it is fast for many.
     """
     assert fields.keys() <= MEMORY_TYPES[item_type].linked, (item_type, fields)
     journal.look_at(item_type)
@@ -45,15 +46,18 @@ def linked_ids(journal: Journal, item_type: str, fields: Mapping[str, Sequence[s
         marks = ", ".join("?" * len(allowed))
         wheres.append(f"SELECT item_id FROM links WHERE item_type = ? AND field = ? AND value IN ({marks})")  # noqa: S608 - question marks
         values += [item_type, field, *allowed]
-    where = f"{' INTERSECT '.join(wheres)} ORDER BY item_id DESC LIMIT ?"
-    rows = journal.index.db.execute(where, (*values, most + len(newer))).fetchall()
-    found = {str(row[0]) for row in rows} - newer
+    rows = journal.index.db.execute(
+        f"SELECT item_id, MAX(ts) FROM heads WHERE item_type = ? AND item_id IN ({' INTERSECT '.join(wheres)} LIMIT ?)"  # noqa: S608 - question marks
+        " GROUP BY item_id",
+        (item_type, *values, most + len(newer)),
+    ).fetchall()
+    found = {str(item_id): str(ts) for item_id, ts in rows if item_id not in newer}
     for item_id in newer:
         entity = journal.as_read(item_type, item_id)
         held = dict(links_of(entity)) if entity is not None else {}
-        if held and all(held.get(field) in allowed for field, allowed in fields.items()):
-            found.add(item_id)
-    return sorted(found, reverse=True)[:most]
+        if entity is not None and held and all(held.get(field) in allowed for field, allowed in fields.items()):
+            found[item_id] = entity.ts
+    return sorted(found, key=lambda item_id: (found[item_id], item_id), reverse=True)[:most]
 
 
 def open_entities(journal: Journal, item_type: str) -> list[Entity]:

@@ -49,8 +49,8 @@ class WaitingItem(NamedTuple):
 
 
 class WaitingGroup(NamedTuple):
-    """All of one kind: their number, ``is_more`` where counting ended before it, the first ones, and the command that lists
-    them.
+    """All of one kind: their number, ``is_more`` where counting ended before it, the first ones (mostly those written last),
+    and the command that lists them.
     """
 
     number: int = 0
@@ -198,7 +198,7 @@ def _questions(journal: Journal) -> WaitingGroup:
     from periplus.base.clock import format_ms
 
     now = format_ms(journal.clock.now_ms())
-    ids = linked_ids(journal, "question", {"state": ["open"]}, _DECODED_MAX + 1)
+    ids = linked_ids(journal, "question", {"state": ["open"]}, COUNT_MAX)
     found, is_more = _decoded(journal, "question", ids, lambda one: str(one.value.get("expires", now)) >= now)
     found.sort(key=lambda one: (str(one.value.get("created", "")), one.item_id))
     return _made(found, _question, "periplus inbox mail", is_more=is_more)
@@ -207,7 +207,7 @@ def _questions(journal: Journal) -> WaitingGroup:
 def _mail(journal: Journal, name: str) -> WaitingGroup:
     """Return unread messages, with those that were read and wait for an answer."""
     unread = _group(journal, "message", {"recipient": [name], "state": ["sent"]}, _message, "periplus inbox mail")
-    ids = linked_ids(journal, "message", {"recipient": [name], "state": ["read"]}, _DECODED_MAX)
+    ids = linked_ids(journal, "message", {"recipient": [name], "state": ["read"]}, COUNT_MAX)
     owed, _ = _decoded(journal, "message", ids, lambda one: one.value.get("needs_answer") is True)
     first = (*unread.first, *map(_message, owed))[:FIRST_MAX]
     return unread._replace(number=unread.number + len(owed), first=first)
@@ -270,7 +270,7 @@ def _claims(journal: Journal) -> WaitingGroup:
     from periplus.memory.claim_status import is_live
 
     now_ms = journal.clock.now_ms()
-    ids = linked_ids(journal, "claim", {"state": ["held"]}, _DECODED_MAX + 1)
+    ids = linked_ids(journal, "claim", {"state": ["held"]}, COUNT_MAX)
     found, is_more = _decoded(journal, "claim", ids, lambda one: is_live(journal, one, now_ms))
     return _made(found, _claim, "periplus claim list", is_more=is_more)
 
@@ -286,7 +286,7 @@ def _at_work(journal: Journal) -> WaitingGroup:
         dispatch = journal.as_read("dispatch", str(one.value.get("dispatch", "")))
         return dispatch is not None and dispatch.value.get("state") == "open"
 
-    ids = linked_ids(journal, "assignment", {"state": sorted(OPEN_STATES)}, _DECODED_MAX + 1)
+    ids = linked_ids(journal, "assignment", {"state": sorted(OPEN_STATES)}, COUNT_MAX)
     found, is_more = _decoded(journal, "assignment", ids, is_carried)
     return _made(found, item, "periplus who", is_more=is_more)
 
