@@ -59,7 +59,9 @@ class WaitingGroup(NamedTuple):
     command: str = ""
 
     def words(self) -> str:
-        """Return the number as text: ``3``, ``more than 10,000``."""
+        """Return the number as text: ``3``, ``more than 10,000``; ``many`` where none was counted."""
+        if self.is_more and not self.number:
+            return "many"
         return f"more than {self.number:,}" if self.is_more else f"{self.number:,}"
 
 
