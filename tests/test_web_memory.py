@@ -13,7 +13,7 @@ pytest.importorskip("starlette")
 from hook_support import hook
 from periplus.base.clock import FixedClock, parse_ms
 from periplus.base.errors import NotFoundError
-from periplus.journal import ABSENT
+from periplus.journal import ABSENT, EntityType, Journal
 from periplus.memory import Memory
 from periplus.memory.entities.check_results import Check, record_check
 from periplus.memory.entities.types import MEMORY_TYPES
@@ -23,7 +23,7 @@ from periplus.web.pages.memory.field_changes import history_of
 from periplus.web.pages.memory.relations import NODES_MAX, neighbourhood_of, picture_of
 from periplus.web.pages.model import Done
 from reflect_support import session
-from support import ADA
+from support import ADA, check_nothing
 from web_memory_support import of_type, shown, write_known
 from web_support import Parsed, asked
 
@@ -326,3 +326,21 @@ def test_an_entity_of_every_type_is_shown(ada, kind):
     forms = values["forms"]
     assert {one.name for one in forms.inputs} == row.touchable - {"relations"}
     assert len(values["history"].changes) == 1
+
+
+def test_an_entity_of_a_type_of_another_version_is_shown(tmp_path):
+    root = Project.init(os.fspath(tmp_path)).root
+    types = {"gizmo": EntityType("gizmo", "gzm", is_projected=False, check=check_nothing)}
+    payload = {"v": 9, "title": "A gizmo", "size": [1, {"a": 2}], "state": "spinning"}
+    with Journal(root, types) as journal:
+        journal.mutate(lambda transaction: transaction.put("gizmo", "gzm_0000000000000001", payload), ADA)
+    with Project.open(os.fspath(tmp_path), ADA) as project:
+        values = shown(project, "gzm_0000000000000001")
+    entity = values["entity"]
+    assert (entity.heading, entity.state, entity.meaning) == (
+        "A gizmo",
+        "spinning",
+        "a type that this version does not know",
+    )
+    assert not values["forms"].is_any
+    assert [one.kind for one in entity.fields if one.name == "size"] == ["json"]

@@ -16,9 +16,17 @@ from periplus.memory.reflection.candidates import record_candidates
 from periplus.project import Project
 from periplus.web.pages.memory import acts
 from support import ADA, record_count
-from web_memory_support import do, form_of, is_harmless, remembered, write_hostile
+from web_memory_support import do, form_of, is_harmless, remembered, shown, write_hostile
 from web_support import Site
 
+DECLARED = """
+[types.runbook]
+prefix = "rbk"
+meaning = "what to do when"
+[types.runbook.schema]
+type = "object"
+properties = { steps = { type = "array", items = { type = "string" } }, minutes = { type = "integer" } }
+"""
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
 
@@ -139,6 +147,20 @@ def test_a_field_that_cannot_be_set_is_no_part_of_the_form(ada, decision):
     forged = {"field__state": "superseded", "field__author": "bob", "field__created": "", "field__relations": "[]"}
     assert do(ada, acts.set_fields, decision, **forged).message == "Nothing changed."
     assert ada.show(decision).value["author"] == "ada"
+
+
+def test_fields_of_a_declared_type_are_set_as_its_schema_has_them(folder):
+    with open(folder / ".periplus/config.toml", "a", encoding="utf-8") as file:
+        file.write(DECLARED)
+    with Project.open(os.fspath(folder), ADA) as project:
+        item_id = project.remember(Memory("runbook", "Restart the queue", extra={"minutes": "5"})).entity.item_id
+        do(project, acts.set_fields, item_id, field__minutes="7", field__steps='["stop", "start"]')
+        value = project.show(item_id).value
+        assert (value["minutes"], value["steps"]) == (7, ["stop", "start"])
+        with pytest.raises(UsageError, match="not of type 'integer'"):
+            do(project, acts.set_fields, item_id, field__minutes="many")
+        unchanged = {f"field__{one.name}": one.value for one in shown(project, item_id)["forms"].inputs}
+        assert do(project, acts.set_fields, item_id, **unchanged).message == "Nothing changed."
 
 
 def test_linking_has_its_consequences(ada, decision):
