@@ -417,4 +417,5 @@ def _commands(found: Waiting) -> list[NextCommand]:
         NextCommand('periplus brief "…"', "see what is known before a task"),
         NextCommand('periplus remember "…" --type decision', "save what was decided"),
         NextCommand("periplus run", "work with the agent of Periplus"),
+        NextCommand("periplus web", "look at all of it in a browser"),
     ]
