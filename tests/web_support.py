@@ -93,8 +93,10 @@ class Site:
         self.told, self.defects = [], []
         home = options.pop("home", self.folder)
         environment = options.pop("environment", {"PATH": os.environ["PATH"], "HOME": home})
+        root = os.path.join(self.folder, ".periplus")
+        opening = options.pop("opening", lambda: Project.open(self.folder, writer, store=root))
         self.options = WebOptions(
-            lambda: Project.open(self.folder, writer), os.path.join(self.folder, ".periplus"), writer, "test", environment, home,
+            opening, root, writer, "test", environment, home,
             self.folder, self.told.append, self.defects.append, **options,
         )  # fmt: skip
         self.server = WebServer(self.options)

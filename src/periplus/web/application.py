@@ -179,7 +179,7 @@ class Application:
                 asked = self._asked(project, request)
                 return self._shown(asked, load(row.target)(asked, form), request)
 
-            return await self._answered(request, question, takes_damage=row.takes_damage)
+            return await self._answered(request, question, takes_damage=row.takes_damage, is_write=True)
 
         return answer
 
@@ -204,10 +204,10 @@ class Application:
         return form
 
     async def _answered(
-        self, request: Request, question: Callable[[Project], Response], *, takes_damage: bool
+        self, request: Request, question: Callable[[Project], Response], *, takes_damage: bool, is_write: bool = False
     ) -> Response:
         try:
-            return await self._desk.ask(question, takes_damage=takes_damage)
+            return await self._desk.ask(question, takes_damage=takes_damage, is_write=is_write)
         except PeriplusError as error:
             return self._problem(request, error)
         except Exception as error:  # noqa: BLE001 - a defect of one page must not end the server

@@ -36,3 +36,8 @@ class Cache:
             while len(self._values) > self._entries_max:
                 self._values.popitem(last=False)
         return made
+
+    def clear(self) -> None:
+        """Drop everything, as the store is another one."""
+        with self._lock:
+            self._values.clear()

@@ -1,8 +1,11 @@
 """Worker threads with open projects: each question of a browser is answered by one of them.
 
 In a store of many entity files a look at them takes longer than a page may; a thread of its own does it while the pages answer.
-SQLite connections and open journals belong to one thread. A project that failed is closed, and opened again for the next question, so
-a store that was removed, replaced, damaged or repaired behind an open page is seen as it is.
+What is written has a thread of its own, too: it may have to wait for a lock, and pages do not.
+
+SQLite connections and open journals belong to one thread. A project that failed, or whose store is no longer the one that was opened, is
+closed, and opened again for the next question: a store that was removed, replaced, damaged or repaired behind an open page is seen as
+it is.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ __all__ = ["Desk"]
 
 import asyncio
 import contextlib
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -27,19 +31,25 @@ WAITING_MAX: Final = 64
 
 
 class Desk:
-    """``ask`` runs a function with a project in a worker thread. ``opening`` opens the project for one."""
+    """``ask`` runs a function with a project in a worker thread. ``opening`` opens the project for one; ``on_replaced`` is called where
+    another store was found than before.
+    """
 
-    def __init__(self, opening: Callable[[], Project], workers: int = WORKERS) -> None:
+    def __init__(
+        self, opening: Callable[[], Project], workers: int = WORKERS, on_replaced: Callable[[], None] = lambda: None
+    ) -> None:
         self._opening = opening
+        self._on_replaced = on_replaced
         self._workers = workers
         self._executor = ThreadPoolExecutor(workers, "web-desk")
+        self._writing = ThreadPoolExecutor(1, "web-write")
         self._looker = ThreadPoolExecutor(1, "web-look")
         self._is_look_due = threading.Event()
         self._own = threading.local()
         self._waiting = 0
         self._is_closed = False
 
-    async def ask(self, question: Callable[[Project], T], *, takes_damage: bool = False) -> T:
+    async def ask(self, question: Callable[[Project], T], *, takes_damage: bool = False, is_write: bool = False) -> T:
         """Return the answer of ``question``. Raises what it raises, EnvironmentFailure where too many wait, and the damage of a journal
         unless the question ``takes_damage``.
         """
@@ -49,9 +59,8 @@ class Desk:
             )
         self._waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(
-                self._executor, self._answer, question, takes_damage
-            )
+            executor = self._writing if is_write else self._executor
+            return await asyncio.get_running_loop().run_in_executor(executor, self._answer, question, takes_damage)
         finally:
             self._waiting -= 1
 
@@ -67,19 +76,18 @@ class Desk:
         for _ in range(self._workers):
             self._executor.submit(end)
         self._executor.shutdown()
-        self._looker.submit(self._drop)
-        self._looker.shutdown()
+        for alone in (self._writing, self._looker):
+            alone.submit(self._drop)
+            alone.shutdown()
 
     def _answer(self, question: Callable[[Project], T], takes_damage: bool) -> T:  # noqa: FBT001 - an executor passes no names
         if self._is_closed:
             raise EnvironmentFailure(
                 "the server has ended", safe="Nothing was changed.", mend="Start it again: periplus web"
             )
-        project: Project | None = getattr(self._own, "project", None)
         try:
-            if project is None:
-                project = self._own.project = self._opening()
-                project.look_elsewhere = self._look_soon
+            project = self._opened()
+            project.look_elsewhere = self._look_soon
             if project.journal.damage is not None and not takes_damage:
                 raise project.journal.damage
             answer = question(project)
@@ -102,12 +110,21 @@ class Desk:
     def _look(self) -> None:
         self._is_look_due.clear()
         try:
-            project: Project | None = getattr(self._own, "project", None)
-            if project is None:
-                project = self._own.project = self._opening()
-            project.look_to_answer()
+            self._opened().look_to_answer()
         except (PeriplusError, OSError):
             self._drop()  # the next page says what is wrong
+
+    def _opened(self) -> Project:
+        """Return the project of this thread, opened where it is not, or where another store is in its place."""
+        project: Project | None = getattr(self._own, "project", None)
+        if project is not None and _mark(project) != self._own.mark:
+            self._drop()
+            self._on_replaced()
+            project = None
+        if project is None:
+            project = self._own.project = self._opening()
+            self._own.mark = _mark(project)
+        return project
 
     def _drop(self) -> None:
         project: Project | None = getattr(self._own, "project", None)
@@ -115,3 +132,13 @@ class Desk:
         if project is not None:
             with contextlib.suppress(PeriplusError, OSError):  # the error that led here is told
                 project.close()
+
+
+def _mark(project: Project) -> tuple[object, ...]:
+    """Return a value that changes where the store is removed, replaced, or gets other settings: only people write the settings."""
+    layout = project.journal.layout
+    try:
+        settings, journal = os.stat(layout.config), os.stat(layout.journal)
+    except OSError as error:
+        return (error.errno,)
+    return (settings.st_dev, settings.st_ino, settings.st_ctime_ns, settings.st_size, journal.st_dev, journal.st_ino)

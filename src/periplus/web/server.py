@@ -134,11 +134,12 @@ class WebServer:
 
         options = self._options
         live = Live(lambda: _signature(options.root))
-        desk, background = Desk(options.opening), Background(options.opening, live.wake)
+        cache = Cache()
+        desk, background = Desk(options.opening, on_replaced=cache.clear), Background(options.opening, live.wake)
         self._wake = live.wake
         is_read_only = options.is_read_only or not os.access(options.root, os.W_OK)
         context = Context(
-            options.writer, is_read_only, lambda: time.time_ns() // 1_000_000, options.environment, options.home, options.cwd, Cache(),
+            options.writer, is_read_only, lambda: time.time_ns() // 1_000_000, options.environment, options.home, options.cwd, cache,
             background, options.run,
         )  # fmt: skip
         self._application = Application(

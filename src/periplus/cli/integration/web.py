@@ -57,13 +57,14 @@ def _serve(face: Face, arguments: argparse.Namespace) -> int:
     writer = face.writer()
     if not writer.session:
         writer = Writer.named(writer.name, session=f"web-{os.urandom(5).hex()}")
+    root = find_root(face.cwd, face.store)  # once: where it is removed, no store of a folder above takes its place
     is_first = True
 
     def opening() -> Project:
         from periplus.project import Project
 
         embeddings = os.path.expanduser(face.environment.get("PERIPLUS_EMBEDDINGS", ""))
-        return Project.open(face.cwd, writer, store=face.store, embeddings=embeddings)
+        return Project.open(face.cwd, writer, store=root, embeddings=embeddings)
 
     def told(url: str) -> None:
         nonlocal is_first
@@ -85,7 +86,7 @@ def _serve(face: Face, arguments: argparse.Namespace) -> int:
 
     opening().close()  # what is wrong with the store is said here, before anybody waits for a page
     options = WebOptions(
-        opening, find_root(face.cwd, face.store), writer, __version__, face.environment, face.home, face.cwd, told, on_defect,
+        opening, root, writer, __version__, face.environment, face.home, face.cwd, told, on_defect,
         arguments.port, os.path.abspath(face.path(arguments.socket)) if arguments.socket else "", arguments.read_only,
     )  # fmt: skip
     WebServer(options).serve()
