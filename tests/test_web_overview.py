@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from periplus.journal import Writer
@@ -85,3 +87,31 @@ def test_what_is_to_be_reviewed_comes_by_itself(folder):
     with Site(folder) as site:
         assert "x is one" in site.get("/due").text
         assert 'hx-get="/due"' in site.get("/").html
+
+
+def test_a_change_before_the_stream_begins_is_told(folder):
+    with Site(folder) as site:
+        (live,) = [one for one in site.get("/").page.all("div") if "hx-sse:connect" in one.attributes]
+        address = live.attributes["hx-sse:connect"]
+        assert "changed" not in first_events(site, address)
+        with Project.open(str(folder), BEN) as project:
+            project.remember(Memory("lesson", "Run the migrations before the tests"))
+        assert "event: changed" in first_events(site, address)
+
+
+def first_events(site, address):
+    """What a stream says within half a second."""
+    with socket.create_connection(("127.0.0.1", site.port), timeout=10) as connection:
+        cookies = "; ".join(f"{name}={value}" for name, value in site.cookies.items())
+        connection.sendall(
+            f"GET {address} HTTP/1.1\r\nHost: 127.0.0.1:{site.port}\r\nCookie: {cookies}\r\n\r\n".encode()
+        )
+        said = b""
+        while b"watching" not in said:
+            said += connection.recv(4096)
+        connection.settimeout(0.5)
+        try:
+            said += connection.recv(4096)
+        except TimeoutError:
+            pass
+    return said.decode()

@@ -161,6 +161,7 @@ class Application:
         async def answer(request: Request) -> Response:
             def question(project: Project) -> Response:
                 page: Page = load(row.target)
+                request.state.mark = self._live.mark()
                 asked = self._asked(project, request)
                 return self._shown(asked, page(asked), request)
 
@@ -236,7 +237,7 @@ class Application:
                 response.set_cookie(_MESSAGE, text, max_age=20, httponly=True, samesite="strict", path="/")
             return response
         message = urllib.parse.unquote(request.cookies.get(_MESSAGE, ""))[:_MESSAGE_CHARACTERS_MAX]
-        site = self._site(request.state.cookie, message=message)
+        site = self._site(request.state.cookie, message=message)._replace(mark=getattr(request.state, "mark", ""))
         values = {"here": asked, "title": answer.title, "command": answer.command, **answer.values}
         shown = self._html(render(answer.template, site, values), answer.status)
         if message:
@@ -260,14 +261,14 @@ class Application:
         shown.headers["allow"] = (getattr(error, "headers", None) or {}).get("Allow", "GET, POST")
         return shown
 
-    async def _events(self, _: Request) -> Response:
+    async def _events(self, request: Request) -> Response:
         from starlette.responses import Response, StreamingResponse
 
         if self._live.is_full:
             return Response(
                 "too many pages are watching; load this one again to see what changed\n", 503, media_type="text/plain"
             )
-        return StreamingResponse(self._live.events(), media_type="text/event-stream")
+        return StreamingResponse(self._live.events(request.query_params.get("at", "")), media_type="text/event-stream")
 
     def _site(self, cookie: str, *, message: str = "", is_live: bool = True) -> Site:
         is_read_only = self._context.is_read_only

@@ -9,6 +9,7 @@ from __future__ import annotations
 __all__ = ["Live"]
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator, Callable, Hashable
 from typing import Final
 
@@ -47,8 +48,14 @@ class Live:
         self.is_closed = True
         self._move()
 
-    async def events(self) -> AsyncIterator[bytes]:
-        """Yield events for one reader until the server ends."""
+    def mark(self) -> str:
+        """Return a mark of the journal as it is now, for a page that is about to be made. Called in any thread."""
+        return hashlib.sha256(repr((self._version, self._signature())).encode()).hexdigest()[:16]
+
+    async def events(self, mark: str = "") -> AsyncIterator[bytes]:
+        """Yield events for one reader until the server ends. A reader whose page has another ``mark`` than the journal now gets one at
+        once: it changed before the stream began, or while the page was in the background.
+        """
         self._loop = asyncio.get_running_loop()
         self._watchers += 1
         try:
@@ -56,6 +63,8 @@ class Live:
                 self._task = asyncio.create_task(self._look())
             told = self._version
             yield b"retry: 1000\nevent: watching\ndata: \n\n"
+            if mark and mark != await asyncio.to_thread(self.mark):
+                yield b"event: changed\ndata: %d\n\n" % told
             while not self.is_closed:
                 changed = self._changed
                 if told != self._version:

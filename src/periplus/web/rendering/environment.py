@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class Site(NamedTuple):
-    """What every page shows around its content. ``form_token`` is empty where nothing may be written."""
+    """What every page shows around its content. ``form_token`` is empty where nothing may be written; ``mark`` is that of the journal
+    before the page was made.
+    """
 
     project: str
     person: str
@@ -27,6 +29,7 @@ class Site(NamedTuple):
     is_live: bool = True
     navigation: tuple[tuple[str, str, str], ...] = ()
     message: str = ""
+    mark: str = ""
 
 
 def render(template: str, site: Site, values: Mapping[str, object]) -> str:
