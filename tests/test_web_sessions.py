@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from browser_support import MISSING, Browser
 from cli_support import claude_session, codex_session
 from periplus.base.errors import NotFoundError, UsageError
 from periplus.memory import Memory
@@ -17,6 +18,7 @@ from periplus.web.pages.sessions.files import shared_file
 from periplus.web.pages.sessions.list import sessions
 from periplus.web.pages.sessions.session import session
 from periplus.web.pages.sessions.step import step
+from periplus.web.pages.sessions.teaching import teaching
 from periplus.web.sessions.verification import verify_shared_file
 from session_support import HOSTILE
 from web_support import ADA, Site, asked, context
@@ -90,19 +92,25 @@ def test_search_inside_finds_steps(project):
     assert [hit.number for hit in found.hits] == [30]
 
 
-def test_memory_that_the_session_taught_is_shown_at_its_steps(project, two):
+def taught_rows(project, item_id, **query):
+    return teaching(asked(project, f"/sessions/{item_id}/taught", {"id": item_id}, **query)).values["page"].rows
+
+
+def test_memory_that_the_session_taught_is_shown_with_its_steps(project, two):
     project.remember(Memory("lesson", "Count the cogs twice", evidence=(("step", f"{two[0]}#2"),)))
-    page = page_of(project, two[0])
-    assert [(row.type, row.is_evidence, row.steps) for row in page.taught] == [("lesson", True, (2,))]
-    assert page.taught_at[2][0].text == "Count the cogs twice"
-    assert page_of(project, two[1]).taught == ()
+    rows = taught_rows(project, two[0])
+    assert [(row.type, row.text, row.is_evidence, row.steps) for row in rows] == [
+        ("lesson", "Count the cogs twice", True, (2,))
+    ]
+    assert taught_rows(project, two[0], step=2) == rows
+    assert taught_rows(project, two[0], step=1) == ()
+    assert taught_rows(project, two[1]) == ()
 
 
 def test_memory_that_was_written_in_the_session_is_taught_too(project, two):
     with Project.open(project.folder, ADA.named("claude", session="5e551011")) as other:
         other.remember(Memory("note", "The cogs are of brass"))
-    page = page_of(project, two[0])
-    assert [(row.text, row.is_evidence) for row in page.taught] == [("The cogs are of brass", False)]
+    assert [(row.text, row.is_evidence) for row in taught_rows(project, two[0])] == [("The cogs are of brass", False)]
 
 
 def test_a_step_has_its_neighbours_and_its_place(project):
@@ -224,3 +232,46 @@ def test_a_damaged_trail_is_said_on_its_page(project, two):
 def test_a_read_only_page_shows_sessions(project, two):
     view = session(asked(project, f"/sessions/{two[0]}", {"id": two[0]})._replace(context=context(is_read_only=True)))
     assert view.values["page"].total > 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(MISSING), reason=MISSING)
+def test_a_recorded_step_appears_without_a_reload(project, tmp_path):
+    run = project.record(agent="gear", title="Turn", checkpoints=False)
+    run.step("PROMPT", text="turn the gears")
+    profile = tmp_path / "profile"
+    profile.mkdir()
+    with Site(project.folder) as site, Browser(profile) as browser:
+        base = f"http://127.0.0.1:{site.port}"
+        browser.go(f"{base}/static/page.css")
+        for name, value in site.cookies.items():
+            browser.devtools("Network.setCookie", name=name, value=value, url=base)
+        browser.go(f"{base}/sessions/{run.id}")
+        browser.run("window.isSame = true")
+        run.step("COMMAND_RUN", command="turn one gear")
+        assert browser.until(
+            "return document.querySelector('#steps').innerText.includes('turn one gear') && window.isSame"
+        )
+        item_id = run.seal().entity.item_id
+        browser.go(f"{base}/sessions/{item_id}")
+        assert browser.until("return document.querySelector('#taught').innerText.includes('No memory')")
+        assert [one for one in browser.complaints() if "/favicon.ico" not in one] == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(MISSING), reason=MISSING)
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_shared_file_opens_from_disk_and_prints_its_folds(project, tmp_path, two, width):
+    path = tmp_path / "session.html"
+    path.write_bytes(shared_file(asked(project, "/x", {"id": two[0]}, trail="1")).data)
+    profile = tmp_path / "profile"
+    profile.mkdir()
+    with Browser(profile, width=width) as browser:
+        browser.go(path.as_uri())
+        assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+        assert "All cogs are counted." in browser.text()
+        hidden = "return [...document.querySelectorAll('details:not([open]) > :not(summary)')].filter(one => !one.checkVisibility()).length"
+        assert browser.run(hidden) > 0
+        browser.devtools("Emulation.setEmulatedMedia", media="print")
+        assert browser.run(hidden) == 0
+        assert browser.complaints() == []

@@ -46,6 +46,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("/sessions/compare", "periplus.web.pages.sessions.comparison:compare_sessions"),
     Route("/sessions/{id}", "periplus.web.pages.sessions.session:session"),
     Route("/sessions/{id}/step/{number}", "periplus.web.pages.sessions.step:step"),
+    Route("/sessions/{id}/taught", "periplus.web.pages.sessions.teaching:teaching"),
     Route("/sessions/{id}/file", "periplus.web.pages.sessions.files:shared_file"),
     Route("/sessions/{id}/verified", "periplus.web.pages.sessions.files:verification"),
     # journal

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["WINDOW_STEPS", "Opened", "address_of", "number_in", "opened", "overview", "window_start"]
+__all__ = ["WINDOW_STEPS", "Opened", "RecentTrails", "address_of", "number_in", "opened", "overview", "window_start"]
 
+import threading
 import urllib.parse
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +21,32 @@ if TYPE_CHECKING:
     from periplus.journal import Entity
 
 WINDOW_STEPS: Final = 200
+RECENT_BYTES_MAX: Final = 16 << 20
 _SEALED: Final = "sealed"
+
+
+class RecentTrails:
+    """The bytes of the trails that were looked at last: in the store a trail is packed, and unpacking a long one takes
+    most of the time of a page.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: OrderedDict[str, bytes] = OrderedDict()
+
+    def get(self, mark: str, read: Callable[[], bytes]) -> bytes:
+        with self._lock:
+            if mark in self._held:
+                self._held.move_to_end(mark)
+                return self._held[mark]
+        data = read()
+        with self._lock:
+            self._held[mark] = data
+            while len(self._held) > 1 and sum(map(len, self._held.values())) > RECENT_BYTES_MAX:
+                self._held.popitem(last=False)
+            if len(data) > RECENT_BYTES_MAX:
+                del self._held[mark]
+        return data
 
 
 class Opened(NamedTuple):
@@ -59,9 +86,11 @@ def opened(asked: Asked, reference: str) -> Opened:
         if run.value.get("state") != _SEALED:
             return _open_run(asked, run.item_id)
     trail = find_trail(project, reference)
-    data = project.trail_bytes(trail.item_id).data
+    mark = str(trail.value.get("object", ""))
+    recent = asked.context.cache.get(("recent trails",), RecentTrails)
+    data = recent.get(mark, lambda: project.trail_bytes(trail.item_id).data)
     source = _source(trail.item_id, data, project.journal.objects.get)
-    return Opened(trail.item_id, source, trail, str(trail.value.get("object", "")))
+    return Opened(trail.item_id, source, trail, mark)
 
 
 def _open_run(asked: Asked, run_id: str) -> Opened:

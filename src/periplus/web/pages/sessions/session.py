@@ -1,4 +1,4 @@
-"""One session: facts, outline, timeline in windows of steps, search inside, what memory it was given and what it taught."""
+"""One session: facts, outline, timeline in windows of steps, search inside, what it asked of memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from periplus.base.named_tuple import NamedTuple
 from periplus.web.pages.model import Asked, Done, View
 from periplus.web.pages.sessions.opened import WINDOW_STEPS, Opened, address_of, opened, overview, window_start
-from periplus.web.pages.sessions.related import Child, TaughtRow, children, journal_mark, taught
+from periplus.web.pages.sessions.related import Child, children, journal_mark
 from periplus.web.sessions.facts import Fact, facts_of, title_of
 from periplus.web.sessions.overview import Overview
 from periplus.web.sessions.search import Found, search
@@ -65,8 +65,6 @@ class SessionValues(NamedTuple):
     bars: tuple[Bar, ...]
     children: tuple[Child, ...]
     child_of: Mapping[str, Child]
-    taught: tuple[TaughtRow, ...]
-    taught_at: Mapping[int, tuple[TaughtRow, ...]]
     others: tuple[Choice, ...]
     commands: tuple[Command, ...]
     skipped_of_hooks: int
@@ -83,39 +81,25 @@ def session(asked: Asked) -> View | Done:
     first = asked.query.number("from", last if one.is_live else 0, most=max(count - 1, 0))
     end = min(first + WINDOW_STEPS, count)
     question = asked.query.text("q")
-    made = related_rows(asked, one)
+    parts = _children(asked, one)
     values = SessionValues(
         one.id, title_of(one.source, about), one.is_live, one.parent, tuple(_facts(one, about)), about,
         tuple(timeline(one.source, IN_PAGE, first, end)), first, end, count,
         asked.link(**{"from": max(0, first - WINDOW_STEPS)}) if first else "", asked.link(**{"from": end}) if end < count else "",
-        question, search(one.source, question) if question else None, tuple(_bars(one.id, about)), made.children,
-        {child.digest: child for child in made.children}, made.taught, made.taught_at, _others(asked, one.id),
+        question, search(one.source, question) if question else None, tuple(_bars(one.id, about)), parts,
+        {child.digest: child for child in parts}, _others(asked, one.id),
         tuple(_commands(one)), _skipped_of_hooks(one),
     )  # fmt: skip
     return View("sessions/session.html", values.title, {"page": values}, f"periplus trail show {one.id}")
 
 
-class _Related(NamedTuple):
-    children: tuple[Child, ...]
-    taught: tuple[TaughtRow, ...]
-    taught_at: dict[int, tuple[TaughtRow, ...]]
-
-
-def related_rows(asked: Asked, one: Opened) -> _Related:
-    """Return subagents and memory of a session, kept until the journal changes."""
+def _children(asked: Asked, one: Opened) -> tuple[Child, ...]:
+    """Return the subagents of a session, kept until the journal changes."""
     trail = one.trail
     if trail is None:
-        return _Related((), (), {})
-
-    def make() -> _Related:
-        rows = taught(asked.project, trail)
-        at: dict[int, tuple[TaughtRow, ...]] = {}
-        for row in rows:
-            for step in row.steps:
-                at[step] = (*at.get(step, ()), row)
-        return _Related(children(asked.project, trail), rows, at)
-
-    return asked.context.cache.get(("session related", trail.item_id, journal_mark(asked.project)), make)
+        return ()
+    key = ("session parts", trail.item_id, journal_mark(asked.project))
+    return asked.context.cache.get(key, lambda: children(asked.project, trail))
 
 
 def _facts(one: Opened, about: Overview) -> Iterator[Fact]:

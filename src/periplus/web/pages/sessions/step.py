@@ -1,4 +1,4 @@
-"""One step of a session whole: all that the trail says of it, its place in the session, and memory that cites it."""
+"""One step of a session whole: all that the trail says of it and its place in the session."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Final
 from periplus.base.named_tuple import NamedTuple
 from periplus.web.pages.model import Asked, View
 from periplus.web.pages.sessions.opened import Opened, address_of, number_in, opened, overview, window_start
-from periplus.web.pages.sessions.related import Child, TaughtRow
-from periplus.web.pages.sessions.session import related_rows
+from periplus.web.pages.sessions.related import Child, children
 from periplus.web.sessions.facts import title_of
 from periplus.web.sessions.timeline import step_item
 from periplus.web.sessions.values import FULL, Item
@@ -30,7 +29,6 @@ class StepValues(NamedTuple):
     place: str
     raw: str
     child: Child | None
-    taught: tuple[TaughtRow, ...]
 
 
 def step(asked: Asked) -> View:
@@ -39,12 +37,12 @@ def step(asked: Asked) -> View:
     about = overview(asked, one)
     item = step_item(one.source, number, FULL)
     base, count = address_of(one.id), about.totals.steps
-    made = related_rows(asked, one)
-    child = next((child for child in made.children if item.child and child.digest == item.child), None)
+    parts = children(asked.project, one.trail) if item.child and one.trail is not None else ()
+    child = next((child for child in parts if child.digest == item.child), None)
     values = StepValues(
         one.id, title_of(one.source, about), item, count, f"{base}/step/{number - 1}" if number else "",
         f"{base}/step/{number + 1}" if number + 1 < count else "", f"{base}?from={window_start(number)}#s{number}",
-        _raw(one, number), child, made.taught_at.get(number, ()),
+        _raw(one, number), child,
     )  # fmt: skip
     return View(
         "sessions/step.html",
