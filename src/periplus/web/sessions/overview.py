@@ -61,7 +61,6 @@ class Overview(NamedTuple):
     files: tuple[tuple[str, int], ...]
     files_left_out: int
     costs: tuple[Bin, ...]
-    children: tuple[str, ...]
 
 
 def overview_of(source: ExportSource) -> Overview:
@@ -80,7 +79,6 @@ class _Gathered:
         self._files: Counter[str] = Counter()
         self._marks: list[Mark] = []
         self._calls: list[tuple[int, Usage]] = []
-        self._children: dict[str, None] = {}
         self._passed = self._failed = self._wrong = self._dropped = 0
         self._begin_ms = self._end_ms = 0
         self._is_failing = False
@@ -129,8 +127,6 @@ class _Gathered:
         text = item.head or (item.op if item.kind != "prompt" else "")
         if item.is_wrong and item.kind not in ("test", "prompt") and item.error is not None and item.error.text:
             text = f"{text}: {' '.join(item.error.text.split())}"[:200]
-        if item.child:
-            self._children[item.child] = None
         self._marks.append(Mark(item.number, item.kind, text, item.outcome, item.at_ms))
 
     def overview(self) -> Overview:
@@ -142,7 +138,7 @@ class _Gathered:
         )  # fmt: skip
         files = sorted(self._files.items(), key=lambda one: (-one[1], one[0]))
         return Overview(totals, tuple(marks), left_out + self._dropped, tuple(files[:FILES_MAX]),
-                        max(0, len(files) - FILES_MAX), _bins(self._calls), tuple(self._children))  # fmt: skip
+                        max(0, len(files) - FILES_MAX), _bins(self._calls))  # fmt: skip
 
 
 def _fewer(marks: list[Mark]) -> tuple[list[Mark], int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 __all__ = [
     "FULL",
     "IN_PAGE",
-    "KINDS",
     "Diff",
     "DiffRow",
     "Item",
@@ -18,7 +17,7 @@ __all__ = [
     "Usage",
 ]
 
-from typing import Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from periplus.base.clock import format_ms
 
@@ -26,7 +25,6 @@ Kind: TypeAlias = Literal[
     "prompt", "words", "thought", "branch", "read", "search", "edit", "test", "command", "commit", "web", "call", "memory",
     "model", "agent", "plan", "question", "state", "other",
 ]  # fmt: skip
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 DiffMark: TypeAlias = Literal[" ", "+", "-", "@"]
 
 
