@@ -7,7 +7,7 @@ __all__ = ["FILES_MAX", "FileSize", "file_sizes", "view_mark"]
 import os
 from typing import Final, NamedTuple
 
-from periplus.code.index.database import joined_path, shown_path
+from periplus.code.index.database import shown_path
 from periplus.code.queries.view import CodeView
 
 FILES_MAX: Final = 400_000
@@ -38,8 +38,8 @@ def file_sizes(view: CodeView) -> list[FileSize]:
     """Return the files of ``view``, at most FILES_MAX, in no order. The size of one that is not parsed is that on the disk; beyond the first
     20,000 such files it is 0.
     """
-    folders = {
-        number: shown_path(path)
+    before = {
+        number: f"{shown_path(path)}/" if path else ""
         for number, path in view.database.execute("SELECT id, path FROM folder WHERE view = ?", (view.id,))
     }
     rows = view.database.execute(
@@ -50,7 +50,7 @@ def file_sizes(view: CodeView) -> list[FileSize]:
     found: list[FileSize] = []
     stats = 0
     for folder, name, size, lines, language, state, is_changed in rows:
-        path = joined_path(folders.get(folder, ""), name)
+        path = before.get(folder, "") + shown_path(name)
         known = size
         if size < 0:
             stats += 1

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TILES_MAX: Final = 400
 LEVELS: Final = 7
-_OUTER_MAX: Final = 180
+_OUTER_MAX: Final = 300
 _LEAST: Final = 36.0
 """Least area of a tile in square pixels of a wide picture: what is smaller is counted with others."""
 _WIDE, _NARROW, _HEIGHT = 1_200.0, 340.0, 560.0
@@ -64,10 +64,10 @@ def treemap(tiles: Sequence[Tile], *, label: str, kind: str = "plain") -> Markup
     is_flat = not any(tile.tiles for tile in tiles)
     tiny = sum(map(_size, tiles)) * _LEAST / (_WIDE * _HEIGHT)
     shown = _with_rest(tiles, tiny, "", TILES_MAX - 1 if is_flat else _OUTER_MAX)
-    total = max(1, sum(size for _, size in shown))
+    total = max(1, sum(size for tile, size in shown if tile.tiles))
     room = TILES_MAX - len(shown) - sum(bool(tile.tiles) for tile, _ in shown)
     for tile, area in _squarified(shown, whole):
-        # A group gets its share of the tiles, so that none is without any.
+        # A group gets its share of the tiles that are left, so that none is without any.
         pieces += _group(tile, area, tiny, int(room * _size(tile) / total)) if tile.tiles else _leaf(tile, area)
     pieces.append("</svg></figure>")
     return Markup("".join(pieces))  # noqa: S704  (each piece is ours or escaped)
