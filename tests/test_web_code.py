@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 import time
 
 import pytest
@@ -17,6 +18,7 @@ from periplus.journal import Layout
 from periplus.memory.coordination.claims import Asked as Claim
 from periplus.memory.writing.remember import Memory
 from periplus.project import Project
+from periplus.web.background import Background
 from periplus.web.pages.code.folders import (
     children_of,
     folder_at,
@@ -31,6 +33,7 @@ from periplus.web.pages.code.measures import CLAIMED, PLANNED, legend_of, level_
 from periplus.web.pages.code.opening import code_map, command_line, lacks_of
 from periplus.web.pages.code.symbol import symbol
 from periplus.web.pages.code.tree import tree
+from periplus.web.pages.model import Query
 from periplus.web.rendering.treemap import TILES_MAX, treemap
 from web_support import ADA, Site, asked
 
@@ -274,6 +277,31 @@ def test_an_index_that_cannot_be_written_is_said(shop):
         pass
     with pytest.raises(EnvironmentFailure, match="cannot be written"):
         page(shop, tree, "/code")
+
+
+def test_the_first_look_at_a_project_is_done_in_the_background(tmp_path):
+    make_shop(tmp_path, ENVIRONMENT)
+    Project.init(str(tmp_path))
+    gate, ended = threading.Event(), threading.Event()
+
+    def opening():
+        assert gate.wait(60)
+        return Project.open(str(tmp_path), ADA)
+
+    background = Background(opening, ended.set)
+    with Project.open(str(tmp_path), ADA) as project:
+        made = asked(project, "/code")
+        made = made._replace(context=made.context._replace(environment=ENVIRONMENT, background=background))
+        before = tree(made._replace(query=Query([("path", "src")])))
+        assert before.values["rows"] == []
+        assert before.values["lacks"].waiting >= 4
+        gate.set()
+        assert ended.wait(60)
+        assert background.job("the index of the code").error is None
+        after = tree(made)
+        assert [row.name for row in after.values["rows"]] == ["src/shop/", "tests/", "web/"]
+        assert after.values["lacks"].waiting == 0
+    background.close()
 
 
 def test_missing_parsers_are_counted(shop):

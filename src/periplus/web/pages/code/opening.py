@@ -6,6 +6,7 @@ __all__ = ["Lacks", "code_map", "command_line", "lacks_of", "project_path"]
 
 import shlex
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from periplus.web.pages.model import Asked
 
 WAIT_S: Final = 0.4
+_STEP_S: Final = 0.02
 _WHOLE_S: Final = 3_600.0
 _JOB: Final = "the index of the code"
 PATH_CHARACTERS_MAX: Final = 4_000
@@ -40,23 +42,26 @@ class Lacks(NamedTuple):
 
 
 @contextmanager
-def code_map(asked: Asked) -> Iterator[CodeMap]:
-    """Open the code map of the worktree. What WAIT_S does not suffice for is done in the background."""
+def code_map(asked: Asked, *, may_be_empty: bool = False) -> Iterator[CodeMap]:
+    """Open the code map of the worktree. What WAIT_S does not suffice for is done in the background.
+
+    With ``may_be_empty`` also the first look at a large project, which takes seconds: until then the map has no files, and says that they wait.
+    """
     from periplus.code.code_map import CodeMap
     from periplus.journal import Layout
 
     project = asked.project
+    place = Layout(project.root).code
 
     def go_on() -> None:
-        try:
-            asked.context.background.start(_JOB, _index)
-        except RefusedError:
-            pass  # other long work goes first; the next look asks again
+        _go_on(asked)
 
+    is_hurried = may_be_empty and _is_first_look_under_way(asked, place)
     try:
         opened = CodeMap(
-            project.top, Layout(project.root).code, environment=asked.context.environment, budget_s=WAIT_S, go_on=go_on
-        )
+            project.top, place, environment=asked.context.environment, budget_s=WAIT_S, go_on=go_on,
+            is_hurried=is_hurried,
+        )  # fmt: skip
     except (OSError, sqlite3.OperationalError) as error:
         raise EnvironmentFailure(
             f"the index of the code map cannot be written: {error}", safe="Nothing was lost: it is derived from the files.",
@@ -64,6 +69,31 @@ def code_map(asked: Asked) -> Iterator[CodeMap]:
         ) from error  # fmt: skip
     with opened:
         yield opened
+
+
+def _go_on(asked: Asked) -> bool:
+    """Have the index brought up to date in the background. Return False where other long work goes first; the next look asks again."""
+    try:
+        asked.context.background.start(_JOB, _index)
+    except RefusedError:
+        return False
+    return True
+
+
+def _is_first_look_under_way(asked: Asked, place: str) -> bool:
+    """Return True while the background looks at the worktree for the first time, and that takes longer than WAIT_S."""
+    from periplus.code.index.glance import has_view
+
+    top = asked.project.top
+    if has_view(place, top) or not _go_on(asked):
+        return False
+    until = time.monotonic() + WAIT_S
+    while time.monotonic() < until:
+        job = asked.context.background.job(_JOB)
+        if job is None or not job.is_running or has_view(place, top):
+            return False
+        time.sleep(_STEP_S)
+    return True
 
 
 def _index(project: Project, progress: Callable[[int, int], None]) -> str:

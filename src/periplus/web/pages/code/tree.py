@@ -65,12 +65,12 @@ def tree(asked: Asked) -> View:
     by = next(one for one in MEASURES if one == chosen)
     path = project_path(asked.query.text("path"))
     typed = asked.query.text("q")
-    with code_map(asked) as opened:
+    with code_map(asked, may_be_empty=True) as opened:
         if typed:
             return _found(asked, opened, typed, path)
         files = _files(asked, opened)
         lacks = lacks_of(opened, files.sizes)
-    folder = folder_at(files.root, path)
+    folder = files.root if lacks.waiting and not files.sizes else folder_at(files.root, path)
     if folder is None:
         raise NotFoundError(f"the project has no folder {path}", safe="Nothing was changed.", mend="Begin at /code.")
     of: Amount = "bytes" if asked.query.choice("of", ("lines", "bytes")) == "bytes" or not files.root.lines else "lines"
