@@ -20,7 +20,7 @@ TAGS = {
     "code", "ul", "ol", "li", "nav", "main", "footer", "small", "em", "b", "ins", "del", "span", "pre", "time", "script",
 }  # fmt: skip
 ATTRIBUTES = {
-    "lang", "title", "charset", "http-equiv", "content", "name", "class", "href", "id", "datetime", "open", "type", "data-kind", "data-encoding",
+    "lang", "title", "tabindex", "charset", "http-equiv", "content", "name", "class", "href", "id", "datetime", "open", "type", "data-kind", "data-encoding",
     "aria-label",
 }  # fmt: skip
 SECRET = "AKIA" + "IOSFODNN7ABCDEFG"
