@@ -20,6 +20,7 @@ from periplus.agent.hooks import Functions
 from periplus.agent.models.scripted import ScriptedClient, answer, call
 from periplus.agent.observation import Ledger, RequestHistory, Spending, cost_text, kept_characters
 from periplus.agent.tape.prefix_survival import serialised
+from periplus.base.errors import DamageError
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -207,6 +208,45 @@ def test_what_the_model_saw_is_made_again_from_the_episodes_through_folds_and_al
     assert any(one.answered.measures["is_fold"] for one in seen), "a fold lay in between"
     assert {len(one.results) for one in seen} == {0, 1}
     assert isinstance(seen[-1].then[-1], Ended)
+
+
+@pytest.mark.parametrize("size", [1, 3, 25, 10_000])
+def test_the_newest_requests_are_the_same_when_a_session_is_read_in_pieces(tmp_path, size):
+    script = [
+        one for number in range(15) for one in (answer("I write.", call("append", path="a", text=f"{number}")), "Done.")
+    ]
+    bench = Bench(tmp_path, script, context=tape)
+    for number in range(15):
+        bench.turn(f"Go on with {number}")
+    episodes = list(bench.log.read())
+    each, pieces = RequestHistory(4), RequestHistory(4)
+    for episode in episodes:
+        each.take(episode)
+    for start in range(0, len(episodes), size):
+        pieces.take_all(episodes[start : start + size])
+    answered = [one for one in episodes if isinstance(one, Answered)]
+    for one in answered[-4:]:
+        found, wanted = (book.get(one.turn, one.step) for book in (pieces, each))
+        for name in ("tools", "messages", "before", "tools_are_kept", "answered", "results", "decided", "then"):
+            assert getattr(found, name) == getattr(wanted, name), name
+        assert found.kept() == wanted.kept()
+    assert pieces.get(answered[-5].turn, answered[-5].step) is None, "older ones are not kept"
+    assert (pieces.phase, pieces.pending()) == (each.phase, each.pending())
+
+
+def test_a_session_that_cannot_be_read_to_its_end_is_taken_as_far_as_it_goes(tmp_path):
+    bench = Bench(tmp_path, ["One.", "Two."], context=tape)
+    bench.turn("First")
+    bench.turn("Second")
+
+    def damaged():
+        yield from bench.log.read()
+        raise DamageError("a record is damaged")
+
+    book = RequestHistory()
+    with pytest.raises(DamageError):
+        book.take_all(damaged())
+    assert book.get(2, 1).answered.message.content == "Two."
 
 
 def test_what_is_kept_of_the_request_before_is_what_was_measured(tmp_path):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 __all__ = ["RECENT_MAX", "RequestHistory", "Seen", "kept_characters"]
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -110,6 +110,24 @@ class RequestHistory:
         self._state.take(episode)
         self._turn.take(episode)
 
+    def take_all(self, episodes: Iterable[Episode]) -> None:
+        """Take episodes as ``take`` does, but rebuild only the requests that are kept: a long session is read in linear time. Those that
+        came before an error of ``episodes`` are taken.
+        """
+        waiting: deque[Episode] = deque()
+        steps = 0
+        try:
+            for episode in episodes:
+                waiting.append(episode)
+                steps += isinstance(episode, Answered)
+                while steps > self._recent_max + 1:  # the first one has no request before it, and is not kept
+                    first = waiting.popleft()
+                    steps -= isinstance(first, Answered)
+                    self._skip(first)
+        finally:
+            for episode in waiting:
+                self.take(episode)
+
     def pending(self) -> Seen | None:
         """The current or next request; None if nothing is to be asked."""
         turn = self._turn
@@ -122,6 +140,15 @@ class RequestHistory:
             return self.pending()
         return found
 
+    def _skip(self, episode: Episode) -> None:
+        """Take an episode without its request."""
+        if isinstance(episode, Answered):
+            self._last, self._tools_of_last = None, self._tools
+            self._state.take(episode)
+            self._turn.take(episode)
+        else:
+            self.take(episode)
+
     def _next(self, key: Key) -> Seen:
         before = self._last.messages if self._last is not None else None
         is_kept = self._last is None or self._tools == self._tools_of_last
@@ -133,11 +160,25 @@ class RequestHistory:
 
     @classmethod
     def find(cls, episodes: Iterable[Episode], turn: int, step: int) -> Seen | None:
-        """A step of any age with its answer. Costs a fold over the episodes up to it."""
+        """A step of any age with its answer. Costs a fold over the episodes up to it; only its request and the one before are rebuilt."""
         book = cls(1)
+        waiting: list[Episode] = []  # from the last answer on
         for episode in episodes:
             found = book._recent.get((turn, step))
             if found is not None and isinstance(episode, Answered | Requested):
                 return found
-            book.take(episode)
+            if found is not None:
+                book.take(episode)
+                continue
+            if isinstance(episode, Answered):
+                is_wanted = (episode.turn, episode.step) == (turn, step)
+                for one in waiting:
+                    book.take(one) if is_wanted else book._skip(one)
+                waiting = []
+                if is_wanted:
+                    book.take(episode)
+                    continue
+            waiting.append(episode)
+        for one in waiting:
+            book.take(one)
         return book.get(turn, step)
