@@ -31,7 +31,7 @@ from periplus.project import Project
 from periplus.web.pages.run.growing_answer import GrowingAnswer
 from periplus.web.pages.run.session import STEPS_SHOWN, run
 from periplus.web.pages.run.session_reader import READERS_MAX, SessionReader, SessionReaders
-from periplus.web.pages.run.step_values import PART_CHARACTERS
+from periplus.web.pages.run.step_values import MESSAGES_SHOWN, PART_CHARACTERS
 from periplus.web.pages.run.token_chart import BARS_MAX
 from web_support import Site, asked, context
 
@@ -188,6 +188,25 @@ def test_a_step_of_any_age_is_found_and_the_list_comes_in_pages(place):
     newest = place.page(context=kept)["page"]
     assert (newest.chosen, newest.is_followed) == ((60, 10), True)
     assert len(newest.chart.bars) == 3 * BARS_MAX
+
+
+def test_a_request_of_many_messages_is_shown_in_pages(place):
+    long_session(place, 100, 1)
+    kept = context()
+    newest = place.page(context=kept)["page"].step
+    assert (newest.total, newest.first, len(newest.messages)) == (1 + 2 * 99 + 1, 200 - MESSAGES_SHOWN, MESSAGES_SHOWN)
+    found = []
+    for earlier in range(-(-newest.total // MESSAGES_SHOWN)):
+        found[:0] = place.page(step="1.100", earlier=earlier, context=kept)["page"].step.messages
+    assert [one.text.place for one in found] == list(range(newest.total))
+    answers = [one for one in found if one.calls]
+    for number, one in enumerate(answers):
+        assert one.calls[0].args.place == number, "the rest of its arguments is found by this number"
+    assert place.page(step="1.100", earlier=99, context=kept)["page"].step.messages == ()
+    site = place.serve()
+    page = site.get("/run/s1?step=1.100")
+    assert len(page.body) < 200_000
+    assert any("earlier=1" in link for link in page.page.links())
 
 
 @pytest.mark.parametrize(
@@ -564,8 +583,10 @@ def test_it_can_be_read_and_used_by_the_keyboard(tmp_path, width, dark):
             assert page.run("return document.activeElement.querySelector('b').textContent") == "2 · Done."
             page.keys("k\ue007")  # up, Enter
             page.until("return document.querySelector('#run-now')?.dataset.chosen === '1.1'")
-            assert "step=1.1" in page.run("return document.querySelector('.steps [aria-current]').getAttribute('href')")
-            assert "1 failed" in page.text(".steps")
+            assert "step=1.1" in page.run(
+                "return document.querySelector('.run-steps [aria-current]').getAttribute('href')"
+            )
+            assert "1 failed" in page.text(".run-steps")
             # Words stand out from what is behind them (WCAG 2: 4.5 to 1).
             for selector in (
                 "body",

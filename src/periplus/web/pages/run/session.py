@@ -39,10 +39,12 @@ class RunPage(NamedTuple):
     survival: str
     record: str
     problem: str
+    earlier: int
 
 
 def run(asked: Asked) -> View:
-    """Return the page of a session. Query: ``step`` is TURN.STEP, ``from`` the first step of the list, ``what`` (with ``place`` and
+    """Return the page of a session. Query: ``step`` is TURN.STEP, ``from`` the first step of the list, ``earlier`` a page of
+    its messages, ``what`` (with ``place`` and
     ``start``) a text of the step to be shown whole. Raises NotFoundError, DamageError.
     """
     name = asked.path["session"]
@@ -54,12 +56,13 @@ def run(asked: Asked) -> View:
     shown = chosen or reader.newest()
     first = asked.query.number("from", 0, most=_NUMBER_MAX) if asked.query.text("from") else None
     held = reader.overview(STEPS_SHOWN, first, chosen)
+    earlier = asked.query.number("earlier", 0, most=_NUMBER_MAX)
     live = asked.context.run if _is_live(asked.context.run, name) else None
     is_pending = held.pending is not None and shown == held.pending
     page = RunPage(
         name, held, _state(held, is_live=live is not None), live is not None, is_followed, shown,
-        reader.step(asked.project, *shown) if shown is not None else None, live.growing_text() if live is not None and is_pending else "",
-        token_chart(held.calls), _percent(held.survival), _record(name), problem,
+        reader.step(asked.project, *shown, earlier) if shown is not None else None, live.growing_text() if live is not None and is_pending else "",
+        token_chart(held.calls), _percent(held.survival), _record(name), problem, earlier,
     )  # fmt: skip
     return View(
         "run/session.html", held.title or name, {"page": page, "percent": _percent, "seconds": _seconds, "price": _price},

@@ -11,6 +11,7 @@ __all__ = ["STEPS_MAX", "SessionReader", "SessionReaders", "StepRow", "TurnRow"]
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from periplus.agent.episodes import Answered, Episode, Resulted
@@ -81,19 +82,16 @@ class SessionReader:
         self._numbers: dict[tuple[int, int], int] = {}
         self._found: OrderedDict[tuple[int, int], Seen] = OrderedDict()
         self._title = self._model = ""
-        self._has_episodes = False
+        self._episodes = 0
 
     def refresh(self, project: Project) -> bool:
         """Read what was added; return whether the session has any episode. Raises DamageError, EnvironmentFailure."""
         with self._lock:
-            is_new = False
-            for episode in self._feed.read(project):
-                self._take(episode)
-                is_new = True
-            if is_new or (self._has_episodes and not self._title):
-                self._has_episodes = True
+            before = self._episodes
+            self._book.take_all(self._counted(project))
+            if self._episodes > before or (self._episodes and not self._title):
                 self._take_facts(project)
-            return self._has_episodes
+            return bool(self._episodes)
 
     def overview(self, page_size: int, first: int | None, chosen: tuple[int, int] | None) -> Session:
         """Return the session with a page of steps: from ``first`` on, else the one with ``chosen``, else the last."""
@@ -122,8 +120,8 @@ class SessionReader:
             last = self._ledger.calls[-1] if self._ledger.calls else None
             return (last.turn, last.step) if last is not None else None
 
-    def step(self, project: Project, turn: int, step: int) -> Step:
-        """Return one step. Raises NotFoundError, DamageError."""
+    def step(self, project: Project, turn: int, step: int, earlier: int = 0) -> Step:
+        """Return one step; see ``step_of``. Raises NotFoundError, DamageError."""
         with self._lock:
             seen = self._seen(project, turn, step)
             number = self._numbers.get((turn, step))
@@ -132,7 +130,7 @@ class SessionReader:
                 from periplus.agent.observation import call_metrics
 
                 metrics = call_metrics(seen.answered)
-            return step_of(seen, metrics)
+            return step_of(seen, metrics, earlier)
 
     def part(self, project: Project, turn: int, step: int, what: str, place: int, start: int) -> Part:
         """Return a piece of a text of a step; see ``part_of``. Raises NotFoundError, UsageError, DamageError."""
@@ -141,9 +139,14 @@ class SessionReader:
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
+    def _counted(self, project: Project) -> Iterator[Episode]:
+        for episode in self._feed.read(project):
+            self._episodes += 1
+            self._take(episode)
+            yield episode
+
     def _take(self, episode: Episode) -> None:
         self._ledger.take(episode)
-        self._book.take(episode)
         number = len(self._ledger.calls) - 1
         if isinstance(episode, Answered):
             message = episode.message

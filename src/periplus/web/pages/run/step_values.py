@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 FRESH_CHARACTERS: Final = 16_000
 KEPT_CHARACTERS: Final = 1_000
 STEP_CHARACTERS: Final = 800_000
+MESSAGES_SHOWN: Final = 60
 PART_CHARACTERS: Final = 200_000
 _EFFECTS_SHOWN: Final = 100
 
@@ -84,7 +85,10 @@ class Then(NamedTuple):
 
 
 class Step(NamedTuple):
-    """``as_sent`` is False where the rebuilt request is not as long as the one that was sent, None where that is not known."""
+    """``as_sent`` is False where the rebuilt request is not as long as the one that was sent, None where that is not known.
+
+    ``messages`` are those numbered ``first`` (counted from 0) and following, of ``total``; ``kept`` of the total were in the request before.
+    """
 
     turn: int
     step: int
@@ -94,11 +98,18 @@ class Step(NamedTuple):
     as_sent: bool | None
     is_first: bool
     messages: tuple[Sent, ...]
+    first: int
+    total: int
     kept: int
     answer: Text
     reasoning: int
     outcomes: tuple[Outcome, ...]
     then: tuple[Then, ...]
+
+    @property
+    def kept_shown(self) -> int:
+        """The number of the first of ``messages`` that were in the request before."""
+        return sum(one.is_kept for one in self.messages)
 
 
 class Part(NamedTuple):
@@ -109,15 +120,20 @@ class Part(NamedTuple):
     left: int
 
 
-def step_of(seen: Seen, metrics: CallMetrics | None) -> Step:
-    """Return a step, its texts cut so that all of it has at most STEP_CHARACTERS."""
+def step_of(seen: Seen, metrics: CallMetrics | None, earlier: int = 0) -> Step:
+    """Return a step, its texts cut so that all of it has at most STEP_CHARACTERS. Of its request it has MESSAGES_SHOWN messages: the last
+    ones, or those that many times ``earlier``.
+    """
     room = [STEP_CHARACTERS]
     kept = seen.kept()
     answered = seen.answered
-    asked = [0]
+    total = len(seen.messages)
+    end = max(0, total - MESSAGES_SHOWN * earlier)
+    first = max(0, end - MESSAGES_SHOWN)
+    asked = [sum(len(one.tool_calls) for one in seen.messages[:first])]
     messages = tuple(
-        _sent(place, one, kept[place], room, asked, is_first=seen.before is None)
-        for place, one in enumerate(seen.messages)
+        _sent(place, seen.messages[place], kept[place], room, asked, is_first=seen.before is None)
+        for place in range(first, end)
     )
     answer = answered.message if answered is not None else None
     tools = None
@@ -125,7 +141,7 @@ def step_of(seen: Seen, metrics: CallMetrics | None) -> Step:
         tools = tuple(Tool(one.name, one.description, _json(one.parameters)) for one in seen.tools)
     return Step(
         seen.turn, seen.step, metrics if answered is not None else None, tools, seen.tools_are_kept, seen.is_as_sent,
-        seen.before is None, messages, sum(one == -1 for one in kept), _text(answer.content if answer else "", 0, FRESH_CHARACTERS, "answer", 0),
+        seen.before is None, messages, first, total, sum(one == -1 for one in kept), _text(answer.content if answer else "", 0, FRESH_CHARACTERS, "answer", 0),
         len(answer.reasoning) if answer else 0,
         tuple(_outcome(seen, call, place, room) for place, call in enumerate(answer.tool_calls if answer else ())),
         tuple(_then(one) for one in seen.then),
