@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import threading
@@ -267,6 +268,33 @@ def test_the_end_of_what_an_agent_printed_is_shown_and_no_other_file(ada, tmp_pa
     order.end_run(held)
     order.begin_run(held, "../../secret")
     assert output() == ""
+
+
+def test_what_an_agent_at_work_has_spent_is_added_once_from_what_it_prints(ada, tmp_path):
+    order = Order(ada)
+    order.carry()
+    order.start(0, run="r1")
+    order.start(1, run="../../r2")
+    context = asked(ada, "/").context._replace(home=os.fspath(tmp_path / "home"), environment={})
+    places = Places.of(os.path.join(context.home, ".local", "state", "periplus"), ada.root)
+
+    def prints(run, *usage):
+        names = ("input_tokens", "cached_input_tokens", "output_tokens")
+        Path(places.run(run)).mkdir(parents=True, exist_ok=True)
+        with open(os.path.join(places.run(run), "output"), "a", encoding="utf-8") as output:
+            output.write(json.dumps({"type": "turn.completed", "usage": dict(zip(names, usage, strict=True))}) + "\n")
+
+    def tokens():
+        question = asked(ada, "/work/dispatch/x", {"id": order.id})._replace(context=context)
+        return [row.tokens for row in dispatch(question).values["lanes"].rows[:2]]
+
+    assert tokens() == [0, 0]
+    prints("r1", 1_000, 600, 50)
+    prints("../../r2", 1_000, 600, 50)
+    assert tokens() == [1_050, 0], "the run of a foreign name is not looked for"
+    assert tokens() == [1_050, 0]
+    prints("r1", 3_000, 2_000, 90)
+    assert tokens() == [3_090, 0]
 
 
 # -- the page --------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["RESULT_FILE", "Places", "state_folder_of", "worktree_name"]
+__all__ = ["RESULT_FILE", "Places", "is_run_name", "state_folder_of", "worktree_name"]
 
 import hashlib
 import os
@@ -14,6 +14,7 @@ from periplus.base.named_tuple import NamedTuple
 
 RESULT_FILE: Final = ".periplus-result.json"
 _SLUG_CHARACTERS: Final = 32
+_RUN_NAME: Final = re.compile(r"\w[\w-]{0,99}", re.ASCII)
 
 
 class Places(NamedTuple):
@@ -56,6 +57,11 @@ class Places(NamedTuple):
         """Make the folders, readable by their user alone. Raises OSError."""
         for name in ("worktrees", "runs", "locks", "marks"):
             os.makedirs(os.path.join(self.base, name), mode=0o700, exist_ok=True)
+
+
+def is_run_name(run_id: str) -> bool:
+    """Return whether the id of a run, which another clone may have written, is the name of a folder of runs."""
+    return _RUN_NAME.fullmatch(run_id) is not None
 
 
 def state_folder_of(environment: Mapping[str, str], home: str) -> str:

@@ -7,7 +7,7 @@ __all__ = ["LiveSpending"]
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from periplus.dispatch.places import Places
+from periplus.dispatch.places import Places, is_run_name
 from periplus.dispatch.processes import RunFolder
 from periplus.dispatch.reports.stored import assignment_of
 from periplus.dispatch.supervision.usage import Usage
@@ -36,6 +36,8 @@ class LiveSpending:
         if one is None or not one.runs or one.runs[-1].ended or one.runs[-1].purpose not in ("work", "review"):
             return row
         run = one.runs[-1]
+        if not is_run_name(run.id):
+            return row
         usage = self._usages.get(run.id)
         if usage is None:
             before = [

@@ -181,11 +181,11 @@ def _chosen(asked: Asked, board: Board, wanted: str) -> StepRuns:
 
 def _output(asked: Asked, run: str) -> str:
     """Return the end of what the agent of a run has printed, where that is kept."""
-    from periplus.dispatch.places import Places, state_folder_of
+    from periplus.dispatch.places import Places, is_run_name, state_folder_of
     from periplus.dispatch.processes import RunFolder
 
-    if not run.isascii() or not run.replace("-", "").replace("_", "").isalnum():
-        return ""  # not an id of ours: it must name no other folder
+    if not is_run_name(run):
+        return ""
     state = state_folder_of(asked.context.environment, asked.context.home)
     folder = RunFolder(Places.of(state, asked.project.root).run(run), asked.project.journal.files)
     try:
