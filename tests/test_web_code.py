@@ -147,6 +147,15 @@ def test_claims_and_open_steps_are_work(shop):
     assert value_text("work", PLANNED, 0) == "an open step is about it"
 
 
+def test_globs_of_claims_are_compared_with_every_file(shop):
+    with open(os.fsencode(shop.top) + b"/src/shop/\xff.py", "w", encoding="utf-8"):
+        pass
+    shop.work.claim(Claim(("**/c?rt.*", "src/{none,other}/**")))
+    found = measure(shop, "work")
+    assert found.values == {"src/shop/cart.py": CLAIMED, "web/cart.ts": CLAIMED}
+    assert found.note == ""
+
+
 def test_memory_is_stale_where_its_code_changed(shop):
     shop.remember(Memory("decision", "Prices are whole cents", about=("src/shop/prices.py",)))
     shop.remember(Memory("decision", "A cart is a list", about=("src/shop/cart.py",)))

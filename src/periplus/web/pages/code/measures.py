@@ -25,6 +25,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from periplus.base.clock import parse_ms
+from periplus.base.errors import UsageError
 from periplus.web.pages.code.folders import sums_by_folder
 from periplus.web.rendering.text import count_text
 
@@ -45,8 +46,7 @@ _AGES: Final = ((1, 6), (7, 5), (30, 4), (90, 3), (365, 2))
 JUDGED_MAX: Final = 2_000
 _JUDGE_S: Final = 0.5
 _SCOPES_MAX: Final = 2_000
-_WILD_MAX: Final = 50
-_MATCHED_MAX: Final = 2_000
+_WILD_S: Final = 0.3
 _ROWS_MAX: Final = 400_000
 
 
@@ -246,13 +246,14 @@ def _work(project: Project, files: Mapping[str, bool], now_s: int) -> Measured:
     folders = {path.rpartition("/")[0] for path in files}
     whole: dict[str, int] = {}
     is_cut = False
-    for level, scopes in ((PLANNED, _open_scopes(project)), (CLAIMED, _claimed_scopes(project, now_s))):
-        is_cut = is_cut or len(scopes) > _SCOPES_MAX
-        for path in _covered(scopes[:_SCOPES_MAX], files, folders):
+    for level, scopes in ((CLAIMED, _claimed_scopes(project, now_s)), (PLANNED, _open_scopes(project))):
+        covered, is_late = _covered(scopes[:_SCOPES_MAX], files, folders)
+        is_cut = is_cut or is_late or len(scopes) > _SCOPES_MAX
+        for path in covered:
             found[path] = max(level, found.get(path, 0))
             if path not in files:
                 whole[path] = max(level, whole.get(path, 0))
-    note = f"Only {_SCOPES_MAX:,} scopes of claims and steps were counted." if is_cut else ""
+    note = "There are more claims and open steps, or wider ones, than were compared with all files." if is_cut else ""
     return Measured(found, is_sum=False, note=note, whole=whole)
 
 
@@ -280,10 +281,10 @@ def _open_scopes(project: Project) -> list[Scope]:
     return [scope for step in open_entities(project.journal, "step") for scope in scopes_of_step(step)]
 
 
-def _covered(scopes: list[Scope], files: Collection[str], folders: Collection[str]) -> list[str]:
-    """Return the files and folders that ``scopes`` name. A plain folder is returned itself, not with what is in it."""
-    from periplus.memory.scopes import literal_scope, overlap
-
+def _covered(scopes: list[Scope], files: Collection[str], folders: Collection[str]) -> tuple[list[str], bool]:
+    """Return the files and folders that ``scopes`` name, and True where time did not suffice for all. A plain folder is returned itself, not
+    with what is in it.
+    """
     found: list[str] = []
     wild: list[Scope] = []
     for scope in dict.fromkeys(scopes):
@@ -293,13 +294,41 @@ def _covered(scopes: list[Scope], files: Collection[str], folders: Collection[st
         path = "/".join(part for part in scope.paths[0] if isinstance(part, str))
         if not path or path in files or path in folders:
             found.append(path)
-    if wild:
-        literal = {folder: literal_scope(f"{folder}/" if folder else ".") for folder in folders}
-        for scope in wild[:_WILD_MAX]:
-            near = {folder for folder, one in literal.items() if overlap(one, scope)}
-            inside = [path for path in files if path.rpartition("/")[0] in near]
-            found += [path for path in inside[:_MATCHED_MAX] if overlap(literal_scope(path, is_file=True), scope)]
-    return found
+    until = time.monotonic() + _WILD_S
+    for scope in wild:
+        matched, is_whole = _matched(scope, files, folders, until)
+        found += matched
+        if not is_whole:
+            return found, True
+    return found, False
+
+
+def _matched(scope: Scope, files: Collection[str], folders: Collection[str], until: float) -> tuple[list[str], bool]:
+    """Return the files that a scope with globs matches, and False where that was not done ``until`` then."""
+    from periplus.memory.scopes import literal_scope, overlap
+
+    def meets(path: str, *, is_file: bool) -> bool:
+        try:
+            return overlap(literal_scope(path, is_file=is_file), scope)
+        except UsageError:  # a name that is no UTF-8: no scope has it
+            return False
+
+    heads = tuple("/".join(itertools.takewhile(lambda part: isinstance(part, str), path[:-1])) for path in scope.paths)  # type: ignore[arg-type]  # only str are taken
+    near: set[str] = set()
+    for folder in folders:
+        if time.monotonic() > until:
+            return [], False
+        is_below = any(f"{folder}/".startswith(f"{head}/") for head in heads if head) or "" in heads
+        if is_below and meets(f"{folder}/" if folder else ".", is_file=False):
+            near.add(folder)
+    found: list[str] = []
+    for path in files:
+        if path.rpartition("/")[0] in near:
+            if time.monotonic() > until:
+                return found, False
+            if meets(path, is_file=True):
+                found.append(path)
+    return found, True
 
 
 def _age(asked: Asked, mark: object, files: Mapping[str, bool], now_s: int) -> Measured:
