@@ -28,7 +28,7 @@ def site(sample):
 
 def starts(sample):
     """An address of each page, and those of what is in the store."""
-    found = [sample.addresses().get(route.address, route.address) for route in ROUTES]
+    found = [sample.address(route.address) for route in ROUTES]
     return [*found, f"/memory/{sample.ids['huge']}", "/memory?sort=oldest", "/journal?type=decision"]
 
 

@@ -135,14 +135,19 @@ class Sample:
             bench.host.more["look"] = lambda: ToolResult(outcome="ok", output=self.say("all is well\n") * 30)
             bench.turn(self.say("Oil the engine"))
 
+    def address(self, pattern):
+        """Return the address of a page by the pattern of its route."""
+        found = self.addresses().get(pattern, pattern)
+        return found.replace("{id}", self.ids["first"]) if found.startswith("/sessions/") else found
+
     def addresses(self):
         """An address for each page that takes a part or needs a query, by the pattern of its route; the others are their own pattern."""
         ids = self.ids
         return {
             "/memory": "/memory?q=prices", "/memory/{id}": f"/memory/{ids['decision']}", "/leave": "/leave?to=https%3A%2F%2Fexample.org%2Fx",
-            "/sessions/{id}": f"/sessions/{ids['first']}", "/sessions/{id}/step/{step:int}": f"/sessions/{ids['first']}/step/3",
-            "/sessions/{id}/step/{n:int}": f"/sessions/{ids['first']}/step/3", "/sessions/{id}/file": f"/sessions/{ids['first']}/file",
-            "/sessions/{id}/share": f"/sessions/{ids['first']}/share", "/sessions/compare": f"/sessions/compare?a={ids['first']}&b={ids['second']}",
+            "/sessions/{id}": f"/sessions/{ids['first']}", "/sessions/{id}/step/{number}": f"/sessions/{ids['first']}/step/3",
+            "/sessions/{id}/file": f"/sessions/{ids['first']}/file", "/sessions/{id}/verified": f"/sessions/{ids['first']}/verified",
+            "/sessions/compare": f"/sessions/compare?a={ids['first']}&b={ids['second']}",
             "/journal/at": "/journal/at?seq=9", "/journal/difference": "/journal/difference?from=5&to=12", "/journal/proof": "/journal/proof?seq=3",
             "/journal/undo": "/journal/undo?session=bob-1", "/journal/{seq:int}": "/journal/4",
             "/work/plan/{id}": f"/work/plan/{ids['plan']}", "/work/dispatch/{id}": f"/work/dispatch/{ids['dispatch']}",

@@ -51,7 +51,7 @@ def _facts(source: ExportSource, overview: Overview) -> Iterator[Fact]:
     if overview.files:
         yield Fact("Changed", count_text(len(overview.files) + overview.files_left_out, "file"))
     if totals.passed or totals.failed:
-        yield Fact("Tests", f"{totals.passed:,} runs passed, {totals.failed:,} failed")
+        yield Fact("Tests", f"{count_text(totals.passed, 'run')} passed, {totals.failed:,} failed")
     if totals.wrong:
         yield Fact("Failures", count_text(totals.wrong, "step"))
     if totals.count("GIT_COMMIT"):

@@ -91,10 +91,20 @@
   const live = byId("live");
   const state = byId("live-state");
   if (live && state) {
-    const say = (text) => { if (state.textContent !== text) state.textContent = text; };
+    const say = (text, isLost = false) => {
+      state.classList.toggle("lost", isLost);
+      if (state.textContent !== text) state.textContent = text;
+    };
+    const isLost = () => say("The server does not answer; what is shown may be old.", true);
     live.addEventListener("watching", () => say("live ·"));
-    live.addEventListener("htmx:sse:error", () => say("the server does not answer; what is shown may be old ·"));
-    live.addEventListener("htmx:sse:close", () => say("not live; load the page again ·"));
-    document.addEventListener("htmx:error", () => say("the server does not answer; what is shown may be old ·"));
+    live.addEventListener("htmx:sse:error", isLost);
+    live.addEventListener("htmx:sse:close", () => say("Not live any more: load the page again.", true));
+    document.addEventListener("htmx:error", isLost);
+    // An answer that tells a problem is not shown in a part of the page: what was there stays, and this says so.
+    document.addEventListener("htmx:after:request", (event) => {
+      const status = event.detail.ctx.response.status;
+      if (status >= 400) say("This cannot be shown anew now, and may be old. Load the page again to see why.", true);
+      else if (state.classList.contains("lost")) say("live ·");
+    });
   }
 })();
