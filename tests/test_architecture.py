@@ -76,6 +76,21 @@ def test_help_loads_nothing_heavy():
     assert ours == {"periplus", "periplus.base", "periplus.base.named_tuple", "periplus.cli", "periplus.cli.main"}
 
 
+def test_the_row_of_an_agent_is_loaded_when_somebody_asks_for_it():
+    code = (
+        "import sys\n"
+        "from periplus.interop.agents import agent_named\n"
+        "agent_named(sys.argv[1])\n"
+        "from periplus.interop.agents import AGENT_NAMES\n"
+        "rows = [name for name, one in sys.modules.items() if name.startswith('periplus.interop.agents.') and hasattr(one, 'AGENT')]\n"
+        "print(len(AGENT_NAMES), *rows)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "gemini"], capture_output=True, check=True, timeout=60)
+    count, *rows = done.stdout.decode().split()
+    assert int(count) > 1
+    assert rows == ["periplus.interop.agents.gemini"]
+
+
 def test_status_loads_no_more_than_the_store_needs(tmp_path):
     from support import make_store
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from periplus.base.errors import ConflictError, FormatError, RefusedError
-from periplus.interop.agents import AGENTS, Site, agent_named
+from periplus.interop.agents import AGENT_NAMES, Site, agent_named, all_agents
 from periplus.interop.agents.config_files import Keeping, apply, plan_connect, plan_disconnect
 from periplus.interop.agents.jsonc_editing import parse
 from periplus.interop.hooks.events import AGENTS as HOOK_AGENTS
@@ -24,7 +24,7 @@ from periplus.interop.hooks.events import kind_of, read_event
 from support import Stop, StoppingFiles
 
 RULES = "## Periplus\n\n- Ask `periplus brief`.\n"
-NAMES = [agent.name for agent in AGENTS]
+NAMES = AGENT_NAMES
 
 
 def site_of(folder, scope="project", command=("periplus",), rules=RULES):
@@ -51,7 +51,7 @@ class Place:
 
     def disconnect(self, *names, files=None):
         agents = [agent_named(name) for name in names or NAMES]
-        others = [agent for agent in AGENTS if agent not in agents]
+        others = [agent for agent in all_agents() if agent not in agents]
         changes = plan_disconnect(self.site, agents, others, self.keeping)
         apply(changes, Keeping(self.keeping.folder, files) if files else self.keeping)
         return changes

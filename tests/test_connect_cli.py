@@ -16,7 +16,7 @@ import pytest
 from cli_support import PERIPLUS, Shell, decoded, fill, git, make_repository, read_to_the_end
 from periplus.base.errors import FormatError
 from periplus.base.text.token_estimate import estimate_tokens
-from periplus.interop.agents.codex import CODEX
+from periplus.interop.agents.codex import AGENT as CODEX
 from periplus.interop.agents.codex_review import hook_hash, reviews
 from periplus.interop.agents.markdown_block import OPEN_SEAL, put_block, sealed
 from periplus.journal import Writer

@@ -18,7 +18,7 @@ from periplus.agent.settings import load_settings
 from periplus.base.errors import NotFoundError, RefusedError, UsageError
 from periplus.dispatch.adapters import ADAPTERS, Sought, Spent, Start, adapter_named, adapters_with, check
 from periplus.dispatch.adapters.environment import COMMON
-from periplus.interop.agents import AGENTS
+from periplus.interop.agents import AGENT_NAMES
 from periplus.interop.formats import format_of
 from periplus.project.agent_hooks.connection import Machine
 
@@ -77,7 +77,7 @@ def started(tmp_path, programs, **more):
 def test_every_row_is_connected_by_a_known_name_and_tried_with_the_client_that_is_tested():
     names = [adapter.name for adapter in ADAPTERS]
     assert names == ["periplus", "claude-code", "codex", "gemini", "opencode", "aider"]
-    assert {adapter.connects for adapter in ADAPTERS} - {""} <= {agent.name for agent in AGENTS}
+    assert {adapter.connects for adapter in ADAPTERS} - {""} <= {*AGENT_NAMES}
     package = json.loads((Path(__file__).parent / "clients" / "package.json").read_text())
     tried = package["devDependencies"] | package["optionalDependencies"]
     for adapter in ADAPTERS:

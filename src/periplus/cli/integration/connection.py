@@ -146,13 +146,15 @@ def _opened(face: Face, arguments: argparse.Namespace) -> Iterator[tuple[Connect
 
 
 def _all_agents() -> tuple[Agent, ...]:
-    from periplus.interop.agents import AGENTS
+    from periplus.interop.agents import all_agents
 
-    return AGENTS
+    return all_agents()
 
 
 def _asked(arguments: argparse.Namespace) -> tuple[Agent, ...]:
-    return tuple(agent for agent in _all_agents() if arguments.all or agent.name in arguments.agents)
+    from periplus.interop.agents import agent_named
+
+    return tuple(agent_named(name) for name in AGENTS if arguments.all or name in arguments.agents)
 
 
 def _agents_in(changes: Sequence[Change]) -> tuple[Agent, ...]:

@@ -6,8 +6,8 @@ bytes; ``config_files`` reads and writes the files, and keeps what is needed to 
 
 from __future__ import annotations
 
-__all__ = ["AGENTS", "GREETING", "Agent", "Scope", "Site", "agent_named"]
+__all__ = ["AGENT_NAMES", "GREETING", "Agent", "Scope", "Site", "agent_named", "all_agents"]
 
 from periplus.interop.agents.agent_model import Agent, Scope, Site
-from periplus.interop.agents.agent_table import AGENTS, agent_named
+from periplus.interop.agents.agent_table import AGENT_NAMES, agent_named, all_agents
 from periplus.interop.agents.shared_parts import GREETING

@@ -38,7 +38,12 @@ class Site(NamedTuple):
 class Agent(NamedTuple):
     """An agent, found by ``programs`` and ``folders`` (of the home folder, or with ``{config}`` of the settings).
 
-    ``in_project`` are its own files in a project. ``next_step`` is what a person still has to do in it.
+    ``in_project`` are its own files in a project. ``parts`` are what it gets at a site; the first, which is in no other
+    agent's file, marks that it is connected. ``next_step`` is what a person still has to do in it.
+
+    ``tried`` is the version of the program that was driven with these files; empty where they are by its documentation.
+    ``sources`` are that documentation or the package whose code was read. ``lacks`` are sentences on what the agent
+    cannot do, or what `connect` does not do for it. ``format`` is the name of its sessions in `trail import`.
     """
 
     name: str
@@ -48,6 +53,10 @@ class Agent(NamedTuple):
     in_project: tuple[str, ...]
     parts: Callable[[Site], tuple[Part, ...]]
     next_step: str
+    tried: str = ""
+    sources: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    format: str = ""
 
 
 def hook_command(site: Site, event: str, agent: str) -> str:

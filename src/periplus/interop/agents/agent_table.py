@@ -1,23 +1,36 @@
-"""Table of the agents that can be connected, in the order of listing."""
+"""Table of the agents that can be connected, in the order of listing.
+
+A row is the module that describes an agent, with its ``AGENT``. It is loaded when somebody asks for that agent: commands
+and hooks that have nothing to do with agents load none.
+"""
 
 from __future__ import annotations
 
-__all__ = ["AGENTS", "agent_named"]
+__all__ = ["AGENT_NAMES", "agent_named", "all_agents"]
 
-from typing import Final
+import importlib
+from typing import TYPE_CHECKING, Final
 
-from periplus.interop.agents.agent_model import Agent
-from periplus.interop.agents.claude_code import CLAUDE_CODE
-from periplus.interop.agents.codex import CODEX
-from periplus.interop.agents.cursor import CURSOR
-from periplus.interop.agents.gemini import GEMINI
-from periplus.interop.agents.opencode import OPENCODE
-from periplus.interop.agents.vscode import VSCODE
+if TYPE_CHECKING:
+    from periplus.interop.agents.agent_model import Agent
 
-AGENTS: Final = (CLAUDE_CODE, CODEX, CURSOR, VSCODE, GEMINI, OPENCODE)
-_BY_NAME: Final = {agent.name: agent for agent in AGENTS}
+_MODULES: Final[dict[str, str]] = {
+    "claude-code": "claude_code",
+    "codex": "codex",
+    "cursor": "cursor",
+    "vscode": "vscode",
+    "gemini": "gemini",
+    "opencode": "opencode",
+}
+AGENT_NAMES: Final = tuple(_MODULES)
 
 
 def agent_named(name: str) -> Agent:
     """Return the agent called ``name``. Raises KeyError."""
-    return _BY_NAME[name]
+    agent: Agent = importlib.import_module(f"periplus.interop.agents.{_MODULES[name]}").AGENT
+    return agent
+
+
+def all_agents() -> tuple[Agent, ...]:
+    """Return all agents; this loads each row."""
+    return tuple(map(agent_named, AGENT_NAMES))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CLAUDE_CODE"]
+__all__ = ["AGENT"]
 
 import os
 from typing import Final
@@ -48,7 +48,10 @@ def _parts(site: Site) -> tuple[Part, ...]:
     return (*parts, skill(os.path.join(folder, "skills")))
 
 
-CLAUDE_CODE: Final = Agent(
+AGENT: Final = Agent(
     NAME, "Claude Code", ("claude",), (".claude",), (".claude", "CLAUDE.md"), _parts,
     "Restart it; it asks once whether you trust the server of this project.",
+    tried="2.1",
+    sources=("code.claude.com/docs: hooks, mcp, memory, skills",),
+    format="claude-code",
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CODEX"]
+__all__ = ["AGENT"]
 
 import os
 from typing import Final
@@ -35,7 +35,10 @@ def _parts(site: Site) -> tuple[Part, ...]:
     )
 
 
-CODEX: Final = Agent(
+AGENT: Final = Agent(
     NAME, "Codex", ("codex",), ("{codex}",), (".codex",), _parts,
     "Restart it, trust the project, and review its hooks: /hooks lists them.",
+    tried="0.171",
+    sources=("developers.openai.com/codex: hooks, mcp, skills",),
+    format="codex",
 )  # fmt: skip

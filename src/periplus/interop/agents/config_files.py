@@ -30,7 +30,7 @@ from periplus.base.files import Files, read_plain, write_atomic
 from periplus.base.filesystem.confined_folder import Confined, Limits
 from periplus.base.process.locks import Lock
 from periplus.interop.agents.agent_model import Agent, Site
-from periplus.interop.agents.config_parts import BlockPart, JsonPart, Part, TomlPart, put, standing, take
+from periplus.interop.agents.config_parts import BlockPart, Part, put, standing, take
 
 FILE_BYTES_MAX: Final = 16 << 20
 _LIMITS: Final = Limits(FILE_BYTES_MAX)
@@ -191,20 +191,15 @@ def plan_disconnect(site: Site, agents: Sequence[Agent], others: Sequence[Agent]
 
 
 def is_connected(site: Site, agent: Agent) -> bool:
-    """Test that the agent has our server, which is in no other agent's file; for an unreadable file, that it may have
-    it.
+    """Test that the agent has the first of its parts, which is in no other agent's file; for an unreadable file, that
+    it may have it.
     """
-    for part in agent.parts(site):
-        if part.what == "server" and isinstance(part, JsonPart | TomlPart):
-            real = os.path.realpath(part.path)
-            try:
-                held = read_held(part.path, located(site, part.path)[0])
-                if standing(part, held, part.path) in ("current", "older"):
-                    return True
-            except PeriplusError:
-                if _may_hold_ours(real):
-                    return True
-    return False
+    mark = agent.parts(site)[0]
+    try:
+        held = read_held(mark.path, located(site, mark.path)[0])
+        return standing(mark, held, mark.path) in ("current", "older", "edited")
+    except PeriplusError:
+        return _may_hold_ours(os.path.realpath(mark.path))
 
 
 def _may_hold_ours(real: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CURSOR"]
+__all__ = ["AGENT"]
 
 import os
 from typing import Final
@@ -45,7 +45,10 @@ def _parts(site: Site) -> tuple[Part, ...]:
     return (*parts, skill(os.path.join(base, ".agents", "skills")))
 
 
-CURSOR: Final = Agent(
+AGENT: Final = Agent(
     NAME, "Cursor", ("cursor", "cursor-agent"), (".cursor",), (".cursor",), _parts,
     "Reload the window, and enable the server under Settings, Tools & MCP.",
+    sources=("cursor.com/docs: hooks, mcp, rules, skills",),
+    lacks=("its rules for all projects are in no file",),
+    format="cursor",
 )  # fmt: skip

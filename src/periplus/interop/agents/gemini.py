@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["GEMINI"]
+__all__ = ["AGENT"]
 
 import os
 from typing import Final
@@ -45,7 +45,10 @@ def _parts(site: Site) -> tuple[Part, ...]:
     return (*parts, skill(os.path.join(base, ".agents", "skills")))
 
 
-GEMINI: Final = Agent(
+AGENT: Final = Agent(
     NAME, "Gemini CLI", ("gemini",), (".gemini",), (".gemini", "GEMINI.md"), _parts,
     "Restart it, and trust the folder when it asks.",
+    tried="0.61",
+    sources=("google-gemini/gemini-cli: docs/hooks, docs/tools/mcp-server.md",),
+    format="gemini-cli",
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["OPENCODE"]
+__all__ = ["AGENT"]
 
 import json
 import os
@@ -126,7 +126,10 @@ def _parts(site: Site) -> tuple[Part, ...]:
     )
 
 
-OPENCODE: Final = Agent(
+AGENT: Final = Agent(
     NAME, "opencode", ("opencode",), ("{config}/opencode",), (".opencode", "opencode.json", "opencode.jsonc"), _parts,
     "Restart it.",
+    tried="1.18",
+    sources=("anomalyco/opencode: packages/web/src/content/docs",),
+    format="opencode",
 )  # fmt: skip

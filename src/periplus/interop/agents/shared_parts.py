@@ -1,14 +1,14 @@
-"""Parts that several agents get in the same form: the server, the instructions, the skill."""
+"""Parts that several agents get in the same form: the server, the instructions, the skill; and places that several have."""
 
 from __future__ import annotations
 
-__all__ = ["GREETING", "instructions", "server_entry", "skill"]
+__all__ = ["GREETING", "NO_HOOKS", "base_of", "code_settings", "instructions", "json_server", "server_entry", "skill"]
 
 import os
 from typing import Final
 
 from periplus.interop.agents.agent_model import Site
-from periplus.interop.agents.config_parts import BlockPart, WholePart
+from periplus.interop.agents.config_parts import BlockPart, Entry, JsonPart, WholePart
 from periplus.interop.agents.jsonc_editing import Json
 from periplus.interop.agents.markdown_block import OPEN_SEAL
 
@@ -72,6 +72,28 @@ What replaces something older: `periplus evolve ID "what holds now"`.
     periplus handoff write "what is done, what is open, what to look out for"
     periplus claim release
 """
+
+
+NO_HOOKS: Final = "no hooks are set up: it gets facts only when it asks the server"
+
+
+def base_of(site: Site) -> str:
+    """Return the folder that a site's paths begin with: the project, or the home folder."""
+    return site.folder if site.scope == "project" else site.home
+
+
+def code_settings(site: Site) -> str:
+    """Return the folder of a person's settings of VS Code, in which its extensions keep theirs."""
+    if site.is_mac:
+        return os.path.join(site.home, "Library", "Application Support", "Code", "User")
+    return os.path.join(site.config, "Code", "User")
+
+
+def json_server(
+    path: str, agent: str, server: dict[str, Json], *, table: str = "mcpServers", defaults: tuple[Entry, ...] = ()
+) -> JsonPart:
+    """Return our server as a member of ``table`` of a JSON file."""
+    return JsonPart(path, "server", agent, (Entry((table, "periplus"), server),), defaults)
 
 
 def server_entry(site: Site) -> dict[str, Json]:

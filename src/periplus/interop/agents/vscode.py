@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-__all__ = ["VSCODE"]
+__all__ = ["AGENT"]
 
 import os
 from typing import Final
 
 from periplus.interop.agents.agent_model import HOOK_SECONDS, Agent, Site, hook_command
 from periplus.interop.agents.config_parts import Entry, JsonPart, Part
-from periplus.interop.agents.shared_parts import instructions, server_entry, skill
+from periplus.interop.agents.shared_parts import code_settings, instructions, server_entry, skill
 
 NAME: Final = "vscode"
 EVENTS: Final = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "SubagentStop", "PreCompact", "Stop")
 
 
-def user_folder(site: Site) -> str:
-    if site.is_mac:
-        return os.path.join(site.home, "Library", "Application Support", "Code", "User")
-    return os.path.join(site.config, "Code", "User")
-
-
 def _parts(site: Site) -> tuple[Part, ...]:
     in_project = site.scope == "project"
-    servers = os.path.join(site.folder, ".vscode") if in_project else user_folder(site)
+    servers = os.path.join(site.folder, ".vscode") if in_project else code_settings(site)
     hooks_folder = os.path.join(site.folder, ".github") if in_project else os.path.join(site.home, ".copilot")
     server = {"type": "stdio", **server_entry(site), "cwd": "${workspaceFolder}"}
     hooks = tuple(
@@ -43,7 +37,9 @@ def _parts(site: Site) -> tuple[Part, ...]:
     return (*parts, skill(os.path.join(site.folder if in_project else site.home, ".agents", "skills")))
 
 
-VSCODE: Final = Agent(
+AGENT: Final = Agent(
     NAME, "VS Code", ("code",), (".vscode", "{config}/Code"), (".vscode",), _parts,
     "Start the server once: MCP: List Servers in the command palette.",
+    sources=("microsoft/vscode-docs: docs/agent-customization",),
+    lacks=("its sessions come from hooks alone",),
 )  # fmt: skip

@@ -16,7 +16,7 @@ from periplus.base.errors import NotAStoreError, PeriplusError, environment_fail
 from periplus.base.files import Files, read_plain
 from periplus.base.filesystem.store_location import project_root
 from periplus.base.named_tuple import NamedTuple
-from periplus.interop.agents import AGENTS, GREETING, Agent, Site
+from periplus.interop.agents import GREETING, Agent, Site, all_agents
 from periplus.interop.agents.config_files import (
     FILE_BYTES_MAX,
     Change,
@@ -75,7 +75,7 @@ class Connecting:
         self.keeping = keeping
 
     def connected(self) -> tuple[Agent, ...]:
-        return tuple(agent for agent in AGENTS if is_connected(self.site, agent))
+        return tuple(agent for agent in all_agents() if is_connected(self.site, agent))
 
     def plan(self, agents: Sequence[Agent]) -> list[Change]:
         """Return the changes of connecting. Raises FormatError and RefusedError for a file that cannot be changed."""
@@ -83,7 +83,7 @@ class Connecting:
 
     def plan_removal(self, agents: Sequence[Agent]) -> list[Change]:
         """Return the changes of disconnecting."""
-        others = [agent for agent in AGENTS if agent not in agents]
+        others = [agent for agent in all_agents() if agent not in agents]
         return plan_disconnect(self.site, agents, others, self.keeping)
 
     def apply(self, changes: Sequence[Change]) -> None:
@@ -93,7 +93,7 @@ class Connecting:
         """Return the changes that bring existing instructions up to date; none are added."""
         connected = self.connected()
         changes: dict[str, Change] = {}
-        for agent in (*connected, *(agent for agent in AGENTS if agent not in connected)):
+        for agent in (*connected, *(agent for agent in all_agents() if agent not in connected)):
             for part in agent.parts(self.site):
                 if not isinstance(part, BlockPart) or part.unless:
                     continue
@@ -163,7 +163,7 @@ def for_person(machine: Machine, keeping_folder: str, *, files: Files | None = N
 
 def find_agents(machine: Machine, folder: str = "") -> tuple[Agent, ...]:
     """Return the agents that are installed on a machine, or that the project in ``folder`` has settings for."""
-    return tuple(agent for agent in AGENTS if _is_found(agent, machine, folder))
+    return tuple(agent for agent in all_agents() if _is_found(agent, machine, folder))
 
 
 def _is_found(agent: Agent, machine: Machine, folder: str) -> bool:
@@ -287,7 +287,7 @@ def _is_of_another(site: Site, held: bytes | None, real: str) -> bool:
     """Return True where the block in the file ``real`` belongs to another file of instructions that is this one over
     a link: one is enough.
     """
-    parts = {part for agent in AGENTS for part in agent.parts(site) if isinstance(part, BlockPart)}
+    parts = {part for agent in all_agents() for part in agent.parts(site) if isinstance(part, BlockPart)}
     return any(os.path.realpath(part.path) == real and standing(part, held, part.path) == "current" for part in parts)
 
 
@@ -302,15 +302,17 @@ def _check_runs(
     from periplus.interop.agents.connection_probe import ANSWER_S, probe_hook, probe_server
 
     cwd = site.folder or site.home
-    command = (*site.command, "mcp")
-    if command not in servers:
-        servers[command] = probe_server(command, cwd=cwd, environment=machine.environment)
-    server = servers[command]
-    said = f"answers after {server.seconds:.1f} s"
-    mend = f"Run `{shlex.join(command)}` to see what is wrong; it must answer within {ANSWER_S:g} s."
-    yield Finding(
-        agent.name, "server answers", "", "" if server.wrong else said, server.wrong, mend if server.wrong else ""
-    )
+    kinds = {part.what for part in agent.parts(site)}
+    if "server" in kinds:
+        command = (*site.command, "mcp")
+        if command not in servers:
+            servers[command] = probe_server(command, cwd=cwd, environment=machine.environment)
+        server = servers[command]
+        said = "" if server.wrong else f"answers after {server.seconds:.1f} s"
+        mend = f"Run `{shlex.join(command)}` to see what is wrong; it must answer within {ANSWER_S:g} s."
+        yield Finding(agent.name, "server answers", "", said, server.wrong, mend if server.wrong else "")
+    if "hooks" not in kinds:
+        return
     event = "SessionStart" if agent.name != "cursor" else "sessionStart"
     command = (*site.command, "hook", event, "--agent", agent.name)
     hook = probe_hook(command, cwd=scratch, environment=machine.environment)
