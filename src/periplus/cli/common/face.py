@@ -427,7 +427,7 @@ def number(least: int, most: int = 2**53 - 1) -> Callable[[str], int]:
         from argparse import ArgumentTypeError
 
         try:
-            found = int(text) if len(text) <= 20 else most + 1
+            found = int(text.encode("ascii")) if len(text) <= 20 else most + 1
         except ValueError:
             raise ArgumentTypeError(f"{text!r} is not a whole number") from None
         if not least <= found <= most:

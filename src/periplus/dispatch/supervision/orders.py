@@ -61,7 +61,6 @@ def prepare_dispatch(project: Project, order: Order, options: SupervisorOptions)
         if name not in options.adapters:
             raise UsageError(f"there is no agent {name!r}", safe="Nothing was started.",
                              mend=f"Known are: {', '.join(sorted(options.adapters))}. See periplus dispatch agents.")  # fmt: skip
-        options.adapters[name].program(Start("", "", "", "", "", options.environment, command=options.command))
     target = order.target or repository.branch()
     base = repository.tip(target) if target else ""
     if not base:
@@ -78,7 +77,10 @@ def prepare_dispatch(project: Project, order: Order, options: SupervisorOptions)
     for name in (*order.links, *order.copies):
         if os.path.isabs(name) or ".." in name.split("/") or not os.path.lexists(os.path.join(project.folder, name)):
             raise UsageError(f"{name!r} is not a folder of the checkout", safe="Nothing was started.")
-    plan = _plan(project, order)
+    held_plan = _held_plan(project, order)
+    for name in (*order.agents, *order.reviewers):
+        options.adapters[name].program(Start("", "", "", "", "", options.environment, command=options.command))
+    plan = held_plan or project.work.make_plan(order.task, [NewStep(order.task)]).plan
     Places.of(options.state, project.root).make()
     dispatch_id = new_id("dsp")
     branch = _branch(repository, target, dispatch_id, updates_checkout=order.updates_checkout)
@@ -106,7 +108,8 @@ def _branch(repository: Repository, target: str, dispatch_id: str, *, updates_ch
     return target if updates_checkout or not repository.checkouts(target) else f"periplus/{dispatch_id}"
 
 
-def _plan(project: Project, order: Order) -> Entity:
+def _held_plan(project: Project, order: Order) -> Entity | None:
+    """Return the plan that an order names; None for a task, of which one is to be made."""
     if bool(order.plan) == bool(order.task.strip()):
         raise UsageError(
             "name a plan or a task",
@@ -114,7 +117,7 @@ def _plan(project: Project, order: Order) -> Entity:
             mend='periplus dispatch start "fix the failing test" --agent NAME',
         )
     if order.task.strip():
-        return project.work.make_plan(order.task, [NewStep(order.task)]).plan
+        return None
     plan, steps = project.work.plan(order.plan)
     if plan.value.get("state") in ("done", "dropped"):
         raise RefusedError(f"the plan {plan.item_id} is {plan.value.get('state')}", safe="Nothing was started.")
