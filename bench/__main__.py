@@ -38,6 +38,7 @@ from bench import (
     start,
     trail,
     trail_scale,
+    web,
     writers,
 )
 from bench.machine import machine
@@ -60,6 +61,7 @@ PARTS: Final[dict[str, Callable[[Bench], Iterator[Row]]]] = {
     "start": start.measure,
     "hooks": hooks.measure,
     "mcp": mcp.measure,
+    "web": web.measure,
     "merkle": merkle.measure,
     "proofs": proofs.measure,
     "context": contexts.measure,

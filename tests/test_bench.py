@@ -223,6 +223,28 @@ EXPECTED = [
             "resident after 30 calls",
         )
     ),
+    *(
+        ("web", what, "bare server, one page")
+        for what in (
+            "start to the first page",
+            *(
+                f"{page}, {part}"
+                for page in (
+                    "/",
+                    "/memory",
+                    "/memory?q=",
+                    "/sessions",
+                    "/journal",
+                    "/work",
+                    "/code",
+                    "/contexts",
+                    "/health",
+                )
+                for part in ("first byte", "whole")
+            ),
+            "resident after all pages",
+        )
+    ),
     ("server", "objects pulled, verified", "a socket pair, hashed"),
     ("server", "memory for each of 100 slow readers", "the window of each"),
     ("writers", "2 processes × 20 memories", "one process, as many"),

@@ -281,6 +281,29 @@ def test_a_page_is_not_posted_to_and_an_act_is_not_got(site):
     assert "does nothing" in answer.text
 
 
+@on_linux
+def test_a_page_does_not_wait_for_an_acknowledgement(site):
+    """Nagle's algorithm would hold the end of a page back until the browser acknowledges its beginning, which takes 40 ms."""
+    (accepted,) = {one.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for one in accepted_by(site)}
+    assert accepted
+
+
+def accepted_by(site):
+    """The server's ends of its connections: it runs in this process."""
+    with socket.create_connection(("127.0.0.1", site.port), timeout=PATIENCE_S) as connection:
+        connection.sendall(head_for(site, "/leave?to=x"))
+        connection.recv(1)
+        wanted = connection.getsockname()
+        for name in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError):
+                one = socket.socket(fileno=os.dup(int(name)))
+                try:
+                    if one.family == socket.AF_INET and one.getpeername() == wanted:
+                        yield one
+                finally:
+                    one.close()
+
+
 def test_a_websocket_is_not_opened(site):
     upgrade = (
         "Connection: Upgrade",
