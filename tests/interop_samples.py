@@ -467,7 +467,43 @@ CONTINUE = {
     "usage": {"promptTokens": 9, "completionTokens": 2, "promptTokensDetails": {"cachedTokens": 4, "cacheWriteTokens": 1}},
 }  # fmt: skip
 
+ATIF = {
+    "schema_version": "ATIF-v1.8", "session_id": "s1", "trajectory_id": "t1", "notes": "n",
+    "agent": {"name": "harbor-agent", "version": "1.2", "model_name": "m", "extra": {"cwd": "/w"},
+              "tool_definitions": [{"type": "function", "function": {"name": "bash"}}]},
+    "steps": [
+        {"step_id": 1, "source": "system", "message": "Be good.", "timestamp": T.format(0)},
+        {"step_id": 2, "source": "user", "timestamp": T.format(1), "message": [
+            {"type": "text", "text": "Look at it"}, {"type": "image", "source": {"media_type": "image/png", "path": "a.png"}},
+            {"type": "audio", "source": {"media_type": "audio/wav", "path": "a.wav", "duration_sec": 1.5}}]},
+        {"step_id": 3, "source": "agent", "timestamp": T.format(2), "model_name": "m2", "reasoning_effort": "high",
+         "message": "I look.", "reasoning_content": "hm", "llm_call_count": 1,
+         "tool_calls": [
+             {"tool_call_id": "c1", "function_name": "bash", "arguments": {"command": "ls"}},
+             {"tool_call_id": "c2", "function_name": "delegate_task", "arguments": {"prompt": "Count"}, "extra": {"timeout": 3}},
+             {"tool_call_id": "c3", "function_name": "oracle", "arguments": {"q": [1, {"a": None}]}, "hologram": 1}],
+         "observation": {"results": [
+             {"source_call_id": "c1", "content": "a\n", "extra": {"exit_code": 2}},
+             {"source_call_id": "c2", "content": [{"type": "text", "text": "3"}],
+              "subagent_trajectory_ref": [{"trajectory_id": "t2", "session_id": "s1"}]},
+             {"source_call_id": "c4", "content": "?"}]},
+         "metrics": {"prompt_tokens": 100, "cached_tokens": 60, "completion_tokens": 7, "cost_usd": 0.0125,
+                     "completion_token_ids": [1, 2], "logprobs": [-0.5], "extra": {"reasoning_tokens": 3}}},
+        {"step_id": 4, "source": "system", "message": "Summed up.", "observation": {"results": [
+            {"content": "sum", "subagent_trajectory_ref": [{"trajectory_path": "other.json"}]}]}},
+        {"step_id": 5, "source": "user", "message": "again", "is_copied_context": True},
+        {"step_id": 6, "source": "agent", "message": "Done.", "timestamp": T.format(5)},
+        {"step_id": 7, "source": "oracle", "message": "?", "novelty": 1},
+    ],
+    "final_metrics": {"total_prompt_tokens": 100, "total_steps": 7},
+    "continued_trajectory_ref": "more.json", "extra": {"a": 1}, "novelty": [],
+    "subagent_trajectories": [
+        {"schema_version": "ATIF-v1.8", "trajectory_id": "t2", "session_id": "s1", "agent": {"name": "counter", "version": "1"},
+         "steps": [{"step_id": 1, "source": "user", "message": "Count"}, {"step_id": 2, "source": "agent", "message": "3"}]}],
+}  # fmt: skip
+
 SAMPLES = {
+    "atif": Sample("atif", ATIF, as_document),
     "amp": Sample("amp", AMP, as_document),
     "continue": Sample("continue", CONTINUE, as_document),
     "copilot": Sample("copilot-cli", COPILOT, as_lines),

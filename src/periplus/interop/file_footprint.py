@@ -68,6 +68,7 @@ def _cline(path: str) -> tuple[str, ...]:
 _BESIDE: Final[Mapping[SourceFormat, Callable[[str], tuple[str, ...]]]] = {
     "aider": _alone,
     "amp": _alone,
+    "atif": _alone,
     "claude-code": _claude_code,
     "cline": _cline,
     "codex": _alone,

@@ -101,6 +101,7 @@ FORMATS: Final[tuple[Format, ...]] = (
         "gemini-cli", "Gemini CLI", "a session of Gemini CLI", "periplus.interop.importers.gemini", "lines", grows=True,
         places=(Place((".gemini", "tmp"), 2, "session-*.json*", held_in="projectHash"),),
     ),
+    Format("atif", "ATIF", "a trajectory in ATIF", "periplus.interop.importers.atif.document", "document", grows=False),
     Format(
         "amp", "Amp", "a thread of Amp", "periplus.interop.importers.amp", "document", grows=False,
         places=(Place((".local", "share", "amp", "threads"), 0, "T-*.json", held_in="uri"),),

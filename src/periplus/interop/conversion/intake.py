@@ -238,12 +238,21 @@ class Intake:
         self.count("model_calls")
         return self.hold([Planned("MODEL_CALL", [self.mask(model), 0, 0, 0])])
 
-    def release_model(self, call: Call, fresh: int, cached: int, out: int, cost_millionths: int | None = None) -> None:
+    def release_model(
+        self,
+        call: Call,
+        fresh: int,
+        cached: int,
+        out: int,
+        cost_millionths: int | None = None,
+        *,
+        outcome: Outcome = "ok",
+    ) -> None:
         self._fresh += fresh
         self._cached += cached
         self._out += out
         if not call.is_ready:
-            call.outcome = "ok"
+            call.outcome = outcome
             call.steps[0].operands[1:] = (fresh, cached, out, cost_millionths)
             self.release(call)
 
