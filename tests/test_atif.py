@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from cli_support import Shell, claude_session
 from interop_support import KEY, SHARED, Objects, check, named, plain, read, steps_of
 from periplus.base.errors import FormatError, NotFoundError, PeriplusError
 from periplus.interop import import_transcripts
@@ -399,6 +400,95 @@ def test_another_converter_counts_the_same(folder):
         assert {name for name in ours if ours[name] != theirs[name]} == set(explained), path
         compared += 1
     assert compared
+
+
+# -- the command line --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shop(tmp_path):
+    shell = Shell(tmp_path / "project", tmp_path / "home")
+    shell.folder.mkdir()
+    shell("init")
+    claude_session(shell.folder / "session.jsonl", steps=3)
+    shell("trail", "import", "session.jsonl")
+    (trail,) = json.loads(shell("trail", "list", "--json").out)["trails"]
+    return shell, trail["id"]
+
+
+def test_an_export_is_verified_against_its_trail(shop):
+    shell, trail = shop
+    shell("trail", "export", trail, "--format", "atif", "--out", "run.json")
+    accept((shell.folder / "run.json").read_bytes())
+    assert "verified" in shell("trail", "verify", "run.json", "--against", trail).out
+    assert "every byte of the document" in shell("trail", "verify", "run.json").out
+    value = json.loads((shell.folder / "run.json").read_text())
+    (shell.folder / "short.json").write_text(json.dumps(value))
+    assert "laid out anew" in shell("trail", "verify", "short.json", "--against", trail).out
+    value["steps"][1]["message"] = "Something else"
+    (shell.folder / "changed.json").write_text(json.dumps(value))
+    assert "steps[1].message" in shell("trail", "verify", "changed.json", "--against", trail, code=3).out
+    twice = (
+        (shell.folder / "run.json")
+        .read_text()
+        .replace('"source": "user",', '"source": "user", "message": "Hidden",', 1)
+    )
+    (shell.folder / "twice.json").write_text(twice)
+    assert "'message' twice" in shell("trail", "verify", "twice.json", "--against", trail, code=3).out
+    value = json.loads((shell.folder / "run.json").read_text())
+    value["extra"]["periplus"]["missing"] = 3
+    (shell.folder / "missing.json").write_text(json.dumps(value))
+    assert "not compared" in shell("trail", "verify", "missing.json", "--against", trail, code=1).out
+    claude_session(shell.folder / "other.jsonl", steps=2, session="07e7")
+    shell("trail", "import", "other.jsonl")
+    trails = json.loads(shell("trail", "list", "--json").out)["trails"]
+    (other,) = [one["id"] for one in trails if one["id"] != trail]
+    assert "names the digest" in shell("trail", "verify", "run.json", "--against", other, code=3).out
+
+
+def test_subagents_are_in_the_file_and_verified_with_it(shop):
+    session = SHARED / "claude-code-jsonl" / "agent-sessions" / "subagent"
+    if not session.is_dir():
+        pytest.skip(f"real transcripts are not beside the repository: no folder {SHARED}")
+    shell, _ = shop
+    shell("trail", "import", *session.glob("*.jsonl"))
+    trails = json.loads(shell("trail", "list", "--json").out)["trails"]
+    (trail,) = {one["value"]["parent"] for one in trails if one["value"].get("parent")}
+    shell("trail", "export", trail, "--format", "atif", "--out", "run.json")
+    value = json.loads((shell.folder / "run.json").read_text())
+    assert len(value["subagent_trajectories"]) == value["extra"]["periplus"]["subagents"] == 1
+    assert "every byte" in shell("trail", "verify", "run.json", "--against", trail).out
+    shell("trail", "import", "run.json")
+    assert len(json.loads(shell("trail", "list", "--json").out)["trails"]) == len(trails) + 2
+
+
+def test_a_document_is_not_verified_without_its_trail(shop, tmp_path):
+    shell, trail = shop
+    shell("trail", "export", trail, "--format", "atif", "--out", "run.json")
+    elsewhere = Shell(tmp_path / "elsewhere", tmp_path / "home")
+    elsewhere.folder.mkdir()
+    assert "--against" in elsewhere("trail", "verify", shell.folder / "run.json", code=1).out
+    (shell.folder / "foreign.json").write_text(json.dumps(document(7, ASKED, DONE)))
+    assert "no ATIF document that Periplus wrote" in shell("trail", "verify", "foreign.json", code=3).out
+
+
+def test_withheld_fields_are_not_in_the_document(shop):
+    shell, trail = shop
+    shell("trail", "export", trail, "--format", "atif", "--withhold", "text,command", "--out", "run.json")
+    text = (shell.folder / "run.json").read_text()
+    assert "Count the cogs" not in json.dumps(json.loads(text)["steps"])
+    assert json.loads(text)["extra"]["periplus"]["withheld"] == ["command", "text"]
+    assert "without command, text" in shell("trail", "verify", "run.json", "--against", trail).out
+
+
+def test_an_export_is_imported_once(shop):
+    shell, trail = shop
+    shell("trail", "export", trail, "--format", "atif", "--out", "run.json")
+    shell("trail", "import", "run.json")
+    before = json.loads(shell("trail", "list", "--json").out)
+    shell("trail", "import", "run.json")
+    assert json.loads(shell("trail", "list", "--json").out) == before
+    assert len(before["trails"]) == 2
 
 
 def test_other_json_is_refused(tmp_path):

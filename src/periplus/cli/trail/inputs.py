@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["TrailsByDigest", "guarded", "named_trail", "part_of", "signed", "trail_reader", "trail_readers"]
+__all__ = ["TrailsByDigest", "guarded", "named_trail", "part_of", "reading", "signed", "trail_reader", "trail_readers"]
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from periplus.cli.common.face import Face, plain
@@ -131,6 +131,21 @@ def signed(face: Face, data: bytes, name: str) -> bytes:
         except FormatError as error:
             raise DamageError(error.wrong, path=name, offset=error.offset, safe="Nothing was signed.",
                               mend="See `periplus trail verify`.") from error  # fmt: skip
+
+
+def reading(store: ObjectReader | None) -> Callable[[bytes], bytes | None]:
+    """Return a function that reads an object of the store; it returns None for one that is lost or damaged, or without a
+    store.
+    """
+    from periplus.base.errors import PeriplusError
+
+    def read(digest: bytes) -> bytes | None:
+        try:
+            return store.get(digest) if store is not None else None
+        except PeriplusError:
+            return None  # lost or damaged: the page says that it is not here
+
+    return read
 
 
 def guarded(lines: Iterator[str], found: TrailFile) -> Iterator[str]:

@@ -162,7 +162,7 @@ class EffectsOut(msgspec.Struct):
 
 class FileOut(msgspec.Struct):
     """A trail. ``digest`` is empty if it could not be read. ``effects`` is null if not requested, or if the trail is not valid.
-    ``page`` is empty unless the file is an exported page: verified, wrong, or not verified, where nothing is wrong but the trail
+    ``page`` is empty unless the file is an exported page or trajectory: verified, wrong, or not verified, where nothing is wrong but the trail
     or the page could not be checked; ``digest`` is then the one that the page claims.
     """
 

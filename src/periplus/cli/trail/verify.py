@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from periplus.cli.common.face import Face, counted, visible
-from periplus.cli.trail.inputs import TrailsByDigest, named_trail
+from periplus.cli.trail.inputs import TrailsByDigest, named_trail, trail_reader
 
 if TYPE_CHECKING:
     from periplus.cli.trail.schemas import FileOut, SalvageOut
@@ -27,8 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "trails",
         nargs="*",
         metavar="TRAIL",
-        help="ids, digests or files, exported pages (HTML) too (default: every trail of the store)",
+        help="ids, digests or files, exported pages (HTML) and trajectories (ATIF) too (default: every trail of the store)",
     )
+    add("--against", metavar="TRAIL", help="the trail that an exported trajectory (ATIF) must have been made of")
     add("--salvage", metavar="FILE", help="write the intact part of one damaged TRAIL to FILE")
     add("--key", metavar="HEX|FILE", help="the Ed25519 public key that must have signed it")
     from periplus.cli.trail.effects import configure_effects
@@ -37,11 +38,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
+    from periplus.base.errors import UsageError
     from periplus.cli.trail.effects import check_effects, effect_lines, effects_of, is_shown
     from periplus.cli.trail.salvage import check_salvage, salvage_lines, salvaged_to
     from periplus.cli.trail.schemas import TrailVerifyOut
+    from periplus.cli.trail.trajectories import is_atif_document, verify_atif
 
     key = _key(arguments.key)
+    against = _against(face, arguments)
     check_salvage(face, arguments.trails, arguments.salvage)
     repository = check_effects(face, arguments)
     parents = TrailsByDigest(face)
@@ -50,7 +54,13 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     salvaged: SalvageOut | None = None
     for named, store, trouble in _to_verify(face, arguments.trails):
         found = named
-        files.append(_verified(found, store, trouble, key, parents, is_redacted))
+        if not trouble and is_atif_document(found.data):
+            files.append(verify_atif(found, against, store, parents, key))
+        elif against is not None:
+            raise UsageError(f"{found.name} is no trajectory in ATIF, and --against is for these",
+                             safe="The file was only read.", mend="Omit --against.")  # fmt: skip
+        else:
+            files.append(_verified(found, store, trouble, key, parents, is_redacted))
         if arguments.effects and files[-1].ok and not files[-1].page:
             files[-1].effects = effects_of(face, found, store, repository)
         if arguments.salvage is not None and not files[-1].ok:
@@ -81,6 +91,19 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
 
     is_complete = is_shown(files) and all(file.page != NOT_VERIFIED for file in files)
     return face.emit(TrailVerifyOut(is_ok, files, salvaged), lines, 3 if not is_ok else 0 if is_complete else 1)
+
+
+def _against(face: Face, arguments: argparse.Namespace) -> TrailFile | None:
+    """Return the trail that the one named file is compared with."""
+    from periplus.base.errors import UsageError
+
+    if arguments.against is None:
+        return None
+    if len(arguments.trails) != 1:
+        raise UsageError("--against takes one file", mend="Name the exported file: trail verify FILE --against TRAIL")
+    found, _ = named_trail(face, arguments.against)
+    trail_reader(found)
+    return found
 
 
 class _Redacted:

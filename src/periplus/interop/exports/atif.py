@@ -89,7 +89,7 @@ def atif_document(
 
     context = _Context(source_of, withheld)
     root = _trajectory(context, source, 0)
-    root["extra"][EXTRA]["missing"] = context.missing
+    root["extra"][EXTRA] |= {"subagents": context.subagents, "missing": context.missing}
     data = orjson.dumps(root, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     return AtifDocument(data, len(root["steps"]), context.subagents, context.missing)
 

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from periplus.project import TrailFile
     from periplus.trail import ObjectReader
 
-_FORMATS = ("markdown", "html", "jsonl", "otel", "agent-trace", "in-toto")
+_FORMATS = ("markdown", "html", "jsonl", "otel", "atif", "agent-trace", "in-toto")
 
 _OF_FORMAT = (
-    ("content", "otel"),
-    ("revision", "agent-trace"),
-    ("unsigned", "in-toto"),
-    ("all", "html"),
-    ("with-trail", "html"),
-    ("withhold", "html"),
+    ("content", ("otel",)),
+    ("revision", ("agent-trace",)),
+    ("unsigned", ("in-toto",)),
+    ("all", ("html",)),
+    ("with-trail", ("html",)),
+    ("withhold", ("html", "atif")),
 )
 
 
@@ -41,8 +41,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=_FORMATS,
         default="markdown",
-        help="a report for reviewers, one HTML file that needs nothing else, JSON lines, OpenTelemetry spans (OTLP JSON), an "
-        "Agent Trace record, or an in-toto statement in a DSSE envelope (default: markdown)",
+        help="a report for reviewers, one HTML file that needs nothing else, JSON lines, OpenTelemetry spans (OTLP JSON), a "
+        "trajectory in ATIF 1.8, an Agent Trace record, or an in-toto statement in a DSSE envelope (default: markdown)",
     )
     add("-o", "--out", metavar="FILE", help="the file to write (default: standard output)")
     add("--content", action="store_true", help="with otel: include prompts, answers and arguments")
@@ -63,7 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="with html: carry the trail in the file, for `periplus trail verify FILE`",
     )
-    add("--withhold", metavar="NAME[,NAME]", help="with html: fields that the file does not tell, by the names of operands as "
+    add("--withhold", metavar="NAME[,NAME]", help="with html and atif: fields that the file does not tell, by the names of operands as "
         "`trail show --form verbose` has them, or error, result, note, or a field of the header")  # fmt: skip
 
 
@@ -78,6 +78,10 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         from periplus.cli.trail.conversion.html_export import export_html
 
         return export_html(face, arguments)
+    if arguments.format == "atif":
+        from periplus.cli.trail.conversion.atif_export import export_atif
+
+        return export_atif(face, arguments)
     if arguments.out is not None:
         check_target(os.path.join(face.cwd, arguments.out))
     found, store = named_trail(face, arguments.trail)
@@ -110,8 +114,10 @@ def _check_options(arguments: argparse.Namespace) -> None:
     from periplus.base.errors import UsageError
 
     for option, wanted in _OF_FORMAT:
-        if getattr(arguments, option.replace("-", "_")) and arguments.format != wanted:
-            raise UsageError(f"--{option} is for --format {wanted}", mend="Omit it, or change the format.")
+        if getattr(arguments, option.replace("-", "_")) and arguments.format not in wanted:
+            raise UsageError(
+                f"--{option} is for --format {' and '.join(wanted)}", mend="Omit it, or change the format."
+            )
     if arguments.trail is None:
         missing, mend = (
             ("the folder to write", "Name it behind --all.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["export_html"]
+__all__ = ["export_html", "withheld_names"]
 
 import argparse
 import os
@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from periplus.cli.common.face import Face, counted, visible
-from periplus.cli.trail.inputs import TrailsByDigest, named_trail, trail_readers
+from periplus.cli.trail.inputs import TrailsByDigest, named_trail, reading, trail_readers
 
 if TYPE_CHECKING:
     from periplus.journal import Entity
     from periplus.project import Project
-    from periplus.trail import ObjectReader
     from periplus.web.sessions.shared_file import FileOptions, MadeFile
     from periplus.web.sessions.site import Session
 
@@ -23,13 +22,13 @@ if TYPE_CHECKING:
 def export_html(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.web.sessions.shared_file import FileOptions
 
-    options = FileOptions(arguments.with_trail, _withheld(arguments.withhold))
+    options = FileOptions(arguments.with_trail, withheld_names(arguments.withhold))
     if arguments.all:
         return _export_all(face, arguments, options)
     return _export_one(face, arguments, options)
 
 
-def _withheld(text: str | None) -> frozenset[str]:
+def withheld_names(text: str | None) -> frozenset[str]:
     from periplus.base.errors import UsageError
     from periplus.web.sessions.cleaning import NAMES
 
@@ -41,18 +40,6 @@ def _withheld(text: str | None) -> frozenset[str]:
         raise UsageError(f"--withhold: there is no field {wrong[0][:40]!r}", safe="Nothing was written.",
                          mend=f"Fields: {', '.join(NAMES)}.")  # fmt: skip
     return names
-
-
-def _reading(store: ObjectReader | None) -> Callable[[bytes], bytes | None]:
-    from periplus.base.errors import PeriplusError
-
-    def read(digest: bytes) -> bytes | None:
-        try:
-            return store.get(digest) if store is not None else None
-        except PeriplusError:
-            return None  # lost or damaged: the page says that it is not here
-
-    return read
 
 
 # One session
@@ -73,7 +60,7 @@ def _export_one(face: Face, arguments: argparse.Namespace, options: FileOptions)
     found, store = named_trail(face, arguments.trail)
     trail_readers(found)  # its errors say more
     try:
-        made = make_file(found.data, _reading(store), options, trail_of=TrailsByDigest(face))
+        made = make_file(found.data, reading(store), options, trail_of=TrailsByDigest(face))
     except FormatError as error:
         raise DamageError(error.wrong, path=found.name, offset=error.offset, safe="Nothing was written.",
                           mend="See `periplus trail verify`.") from error  # fmt: skip
@@ -117,7 +104,7 @@ def _export_all(face: Face, arguments: argparse.Namespace, options: FileOptions)
         raise UsageError(f"{folder} is not a folder", safe="Nothing was written.", mend="Name another.")
     with face.open() as project:
         sessions = [_session(trail) for trail in project.trails() if trail.value.get("format") != "git"]
-        files = SiteFiles(_trail_of(project), _reading(project.journal.objects))
+        files = SiteFiles(_trail_of(project), reading(project.journal.objects))
         done = write_site(folder, sessions, files, options, face.progress("writing pages"))
     face.clear_progress()
     failed = [f"{name}: {why}" for name, why in done.failed]
