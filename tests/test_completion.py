@@ -105,7 +105,7 @@ def options_of(parser):
         (["completion", ""], {"bash", "zsh", "fish"}),
         (["link", "con_1", "su"], {"supersedes"}),
         (["recall", "text", "--li"], {"--limit"}),
-        (["connect", "c"], {"claude-code", "codex", "cursor"}),
+        (["connect", "c"], {"claude-code", "codex", "cursor", "cline", "continue", "copilot-cli", "crush"}),
         (["disconnect", "ge"], {"gemini"}),
         (["hook", "stop", "--agent", "co"], {"codex"}),
         (["remember", "text", "--type", ""], {"decision", "constraint", "trap", "lesson", "note"}),

@@ -19,6 +19,7 @@ from periplus.base.errors import ConflictError, FormatError, RefusedError
 from periplus.interop.agents import AGENT_NAMES, Site, agent_named, all_agents
 from periplus.interop.agents.config_files import Keeping, apply, plan_connect, plan_disconnect
 from periplus.interop.agents.jsonc_editing import parse
+from periplus.interop.formats import format_names
 from periplus.interop.hooks.events import AGENTS as HOOK_AGENTS
 from periplus.interop.hooks.events import kind_of, read_event
 from support import Stop, StoppingFiles
@@ -165,6 +166,22 @@ not = "a table"
 [projects."/home/ada/shop"]
 trust_level = "trusted"
 '''
+ZED = """// Zed settings
+{
+  "tab_size": 2, // as everywhere
+  "context_servers": {
+    "docs": { "command": "npx", "args": ["-y", "docs-mcp"], "env": {} }, // kept
+  },
+}
+"""
+AMP = """{
+  // costs are ours to see
+  "amp.showCosts": true,
+  "amp.mcpServers": {
+    "playwright": { "command": "npx", "args": ["-y", "@playwright/mcp@latest"] } // newest
+  }
+}
+"""
 AGENTS_MD = "# Shop\n\nUse `make test`.\n\n## Style\n\n- Two spaces\n"
 
 FILES = {
@@ -174,6 +191,24 @@ FILES = {
     "vscode": {".vscode/mcp.json": VSCODE_MCP},
     "gemini": {".gemini/settings.json": GEMINI, "GEMINI.md": "Be brief."},
     "opencode": {"opencode.jsonc": OPENCODE},
+    "cline": {".clinerules/periplus.md": "# Ours\n"},
+    "kilo-code": {"kilo.jsonc": OPENCODE},
+    "roo-code": {".roo/mcp.json": SERVERS},
+    "continue": {".continue/mcpServers/periplus.json": SERVERS, ".continue/rules/periplus.md": "Be brief."},
+    "windsurf": {},
+    "zed": {".zed/settings.json": ZED},
+    "kiro": {".kiro/settings/mcp.json": SERVERS},
+    "antigravity": {".agents/mcp_config.json": SERVERS},
+    "qwen-code": {".qwen/settings.json": GEMINI},
+    "copilot-cli": {".github/mcp.json": SERVERS},
+    "crush": {".crush.json": OPENCODE},
+    "amp": {".amp/settings.jsonc": AMP},
+    "droid": {".factory/mcp.json": SERVERS},
+    "auggie": {".augment/settings.json": GEMINI},
+    "kimi-code": {".kimi-code/mcp.json": SERVERS},
+    "grok-build": {".grok/config.toml": CODEX},
+    "pi": {},
+    "aider": {"CONVENTIONS.md": "# Conventions\n- Types everywhere"},
 }  # fmt: skip
 
 
@@ -212,7 +247,7 @@ def is_ours(value):
 
 def without_ours(value):
     """What a config file says but for us, by other code than the one that is tested."""
-    for table in ("mcpServers", "servers", "mcp", "mcp_servers"):
+    for table in ("mcpServers", "servers", "mcp", "mcp_servers", "context_servers", "amp.mcpServers"):
         inner = value.get(table)
         if isinstance(inner, dict):
             inner.pop("periplus", None)
@@ -247,7 +282,8 @@ def test_only_our_part_changes_and_goes_again(place, name, form):
     place.connect(name)
     after = place.snapshot()
     changed = {path for path in before if after[path] != before[path]}
-    assert {*FILES[name], "AGENTS.md"} <= changed | {"CLAUDE.md"}
+    assert {*FILES[name]} <= changed | {"CLAUDE.md"}
+    assert "AGENTS.md" in changed or name in ("aider", "cline", "continue")
     for path in FILES[name]:
         assert stat.S_IMODE((place.base / path).stat().st_mode) == 0o640, "the mode is kept"
         assert after[path].startswith(b"\xef\xbb\xbf") == before[path].startswith(b"\xef\xbb\xbf")
@@ -270,7 +306,10 @@ def test_only_our_part_changes_and_goes_again(place, name, form):
 def test_where_nothing_is(tmp_path, name, scope):
     place = Place(tmp_path, scope)
     changes = place.connect(name)
-    assert {what for change in changes for what in change.what} >= {"server", "hooks", "skill"}
+    kinds = {part.what for part in agent_named(name).parts(place.site)}
+    assert {what for change in changes for what in change.what} == kinds
+    if name in NAMES[:6]:
+        assert kinds >= {"server", "hooks", "skill"}
     for path, data in place.snapshot().items():
         if path.endswith((".json", ".toml")):
             assert data.endswith(b"\n")
@@ -380,6 +419,22 @@ def test_an_older_command_is_replaced_and_additions_stay(place):
     assert "'/opt/my tools/periplus' hook Stop --agent claude-code" in hooks["Stop"][0]["hooks"][0]["command"]
     newer.disconnect()
     assert "periplus" not in "".join(path.read_text() for path in place.base.rglob("*") if path.is_file())
+
+
+def test_a_row_says_what_it_is_made_of():
+    """The first part marks the connection, so no other agent has it; nothing is said of sessions that cannot be read."""
+    formats = {*format_names()}
+    for scope in ("project", "user"):
+        site = Site(scope, "/p", "/h", "/h/.config", "/h/.codex", False, ("periplus",), RULES, RULES)
+        marks = [agent.parts(site)[0].path for agent in all_agents()]
+        assert len({*marks}) == len(NAMES)
+        others = [part.path for agent in all_agents() for part in agent.parts(site)[1:] if part.what != "hooks"]
+        assert not {*marks} & {*others}
+    for agent in all_agents():
+        assert agent.sources, agent.name
+        assert agent.format in formats | {""}, agent.name
+        assert agent.programs or agent.folders
+        assert all(one[0].islower() and one[-1] not in ".;" for one in agent.lacks)
 
 
 # -- refused ---------------------------------------------------------------------------------------------------------
@@ -620,7 +675,7 @@ def test_stopped_at_every_call(tmp_path, what, share):
 # -- what the agents call --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", HOOK_AGENTS)
 def test_every_hook_is_one_that_is_understood(place, name):
     """The events are the agents' own names, and ``periplus hook`` knows each of them, and the agent."""
     place.connect(name)

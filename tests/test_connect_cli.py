@@ -16,6 +16,8 @@ import pytest
 from cli_support import PERIPLUS, Shell, decoded, fill, git, make_repository, read_to_the_end
 from periplus.base.errors import FormatError
 from periplus.base.text.token_estimate import estimate_tokens
+from periplus.cli.integration.connection import AGENTS
+from periplus.interop.agents import AGENT_NAMES
 from periplus.interop.agents.codex import AGENT as CODEX
 from periplus.interop.agents.codex_review import hook_hash, reviews
 from periplus.interop.agents.markdown_block import OPEN_SEAL, put_block, sealed
@@ -122,7 +124,7 @@ def test_who_is_found_is_connected(sh):
     program.chmod(0o755)
     path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
     assert sh.json("connect", "--dry-run", env={"PATH": path}).agents == ["codex", "cursor", "gemini"]
-    assert len(sh.json("connect", "--all").agents) == 6
+    assert tuple(sh.json("connect", "--all").agents) == AGENTS == AGENT_NAMES
 
 
 def test_the_command_that_agents_start(sh, tmp_path):

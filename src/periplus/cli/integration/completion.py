@@ -111,6 +111,10 @@ def _words(parser: argparse.ArgumentParser, action: argparse.Action) -> tuple[st
     """Return the values of an argument: its choices, or known values such as names of agents and types of entities."""
     if action.choices:
         return tuple(map(str, action.choices))
+    if action.metavar == "AGENT" and parser.prog == "periplus hook":
+        from periplus.interop.hooks.events import AGENTS as HOOK_AGENTS
+
+        return tuple(HOOK_AGENTS)
     if action.metavar == "AGENT":
         from periplus.cli.integration.connection import AGENTS
 

@@ -19,13 +19,24 @@ if TYPE_CHECKING:
     from periplus.interop.agents.config_files import Change
     from periplus.project.agent_hooks.connection import Connecting, Machine
 
-AGENTS: Final = ("claude-code", "codex", "cursor", "vscode", "gemini", "opencode")
+AGENTS: Final = (
+    "claude-code", "codex", "cursor", "vscode", "gemini", "opencode", "cline", "kilo-code",
+    "roo-code", "continue", "windsurf", "zed", "kiro", "antigravity", "qwen-code", "copilot-cli",
+    "crush", "amp", "droid", "auggie", "kimi-code", "grok-build", "pi", "aider",
+)  # fmt: skip
 _ALSO: Final = {
     "claude": "claude-code",
     "copilot": "vscode",
     "github-copilot": "vscode",
     "code": "vscode",
     "openai": "codex",
+    "kilo": "kilo-code",
+    "roo": "roo-code",
+    "qwen": "qwen-code",
+    "kimi": "kimi-code",
+    "grok": "grok-build",
+    "factory": "droid",
+    "augment": "auggie",
 }
 _DIFF_LINES_MAX: Final = 400
 
@@ -194,7 +205,10 @@ def _change(
         _tell_lacking(face, arguments, changes)
     steps = {agent.name: agent.next_step for agent in agents} if arguments.command == "connect" and changes else {}
     names = [agent.name for agent in agents]
-    result = ConnectOut(names, connecting.site.scope, is_done, shown, steps if is_done else {})
+    lacks = {agent.name: list(agent.lacks) for agent in agents if agent.name in steps and agent.lacks}
+    result = ConnectOut(
+        names, connecting.site.scope, is_done, shown, steps if is_done else {}, lacks if is_done else {}
+    )
 
     def lines() -> Iterator[str]:
         if not is_asked:
@@ -207,6 +221,7 @@ def _change(
             yield _summary(arguments, names, shown)
         for name, step in result.next_steps.items():
             yield f"  {name}: {step}"
+            yield from (f"    Not there: {one}." for one in result.lacks.get(name, ()))
         if result.next_steps:
             yield f"Next, test the connection: periplus connect --check{_scope(arguments)}"
             yield f"To undo all of this: periplus disconnect{_scope(arguments)}"

@@ -24,13 +24,16 @@ class FileChangeOut(msgspec.Struct):
 
 
 class ConnectOut(msgspec.Struct, tag_field="schema", tag="periplus.connect/1"):
-    """``done`` is false for a dry run, or if the person said no. ``next_steps`` are the remaining steps, by agent."""
+    """``done`` is false for a dry run, or if the person said no. ``next_steps`` are the remaining steps, by agent;
+    ``lacks`` says what an agent cannot do, or what is not set up for it.
+    """
 
     agents: list[str]
     scope: str
     done: bool
     changes: list[FileChangeOut]
     next_steps: dict[str, str]
+    lacks: dict[str, list[str]] = {}
 
 
 class FindingOut(msgspec.Struct):

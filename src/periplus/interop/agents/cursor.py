@@ -49,6 +49,5 @@ AGENT: Final = Agent(
     NAME, "Cursor", ("cursor", "cursor-agent"), (".cursor",), (".cursor",), _parts,
     "Reload the window, and enable the server under Settings, Tools & MCP.",
     sources=("cursor.com/docs: hooks, mcp, rules, skills",),
-    lacks=("its rules for all projects are in no file",),
     format="cursor",
 )  # fmt: skip

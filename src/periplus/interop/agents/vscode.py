@@ -41,5 +41,4 @@ AGENT: Final = Agent(
     NAME, "VS Code", ("code",), (".vscode", "{config}/Code"), (".vscode",), _parts,
     "Start the server once: MCP: List Servers in the command palette.",
     sources=("microsoft/vscode-docs: docs/agent-customization",),
-    lacks=("its sessions come from hooks alone",),
 )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Agents within an editor, each a row of the table."""

@@ -1,0 +1,1 @@
+"""Agents in a terminal, each a row of the table."""
