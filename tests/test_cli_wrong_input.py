@@ -111,6 +111,7 @@ RIGHT = {
     "web": ("none", []),
     "connect": ("reads", ["codex", "--dry-run"]),
     "disconnect": ("reads", ["--dry-run"]),
+    "agents": ("reads", []),
     "trail compile": ("none", ["{worklog}", "--out", "{work}/compiled.pplt"]),
     "trail concat": ("reads", ["{trail}", "{trail}", "--out", "{work}/both.pplt"]),
     "trail decode": ("reads", ["{trail}"]),
@@ -252,6 +253,10 @@ WRONG = {
         (["codeine"], 2, "unknown agent 'codeine'"),
         (["codex", "--all"], 2, "AGENT and --all cannot be combined"),
         (["--check"], 2, "unrecognized arguments: --check"),
+    ],
+    "agents": [
+        (["codex"], 2, "unrecognized arguments: codex"),
+        (["--scope", "user"], 2, "unrecognized arguments"),
     ],
     "tour": [
         (["--repository", "{absent}"], 2, "{absent}"),

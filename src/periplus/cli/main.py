@@ -45,7 +45,7 @@ EXIT_DEFECT: Final = 70
 _TELLS_OF_DAMAGE: Final = ("status", "doctor")  # in their output; others warn after theirs
 # Commands that only print: with a closed standard output they would do nothing and yet succeed.
 _ONLY_SAYS: Final = frozenset({
-    "", "blame", "brief", "candidates list", "changed", "claim list", "code calls", "code find", "code impact", "code map", "code outline",
+    "", "agents", "blame", "brief", "candidates list", "changed", "claim list", "code calls", "code find", "code impact", "code map", "code outline",
     "code refs", "code search", "code show", "code status", "completion", "context diff", "context expand", "context log",
     "context refs", "context show", "dispatch agents", "dispatch list", "dispatch show", "dispatch standing", "handoff list",
     "inbox mail", "log", "loop list", "loop show", "models list", "plan list", "plan show", "plugins list", "recall", "related", "review", "servers list", "show",
@@ -66,6 +66,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("init", "create the store of this project", "periplus.cli.store.maintenance"),
     Command("connect", "give coding agents access to this project's memory: MCP server, hooks, instructions, skill", "periplus.cli.integration.connection"),
     Command("disconnect", "remove what connect wrote into the agents' files", "periplus.cli.integration.connection"),
+    Command("agents", "list coding agents: found, connected, heard through hooks, with sessions to import", "periplus.cli.integration.agents"),
     Command("tour", "show what Periplus does, on this repository, in seconds, offline", "periplus.cli.tour.demonstration"),
     Command("status", "show what the store contains and whether it is intact", "periplus.cli.store.maintenance"),
     Command("doctor", "check the whole store, explain each problem, and repair it with --repair", "periplus.cli.store.maintenance"),

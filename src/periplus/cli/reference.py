@@ -23,6 +23,7 @@ from periplus.cli.common.schemas import SCHEMAS
 from periplus.cli.context.schemas import CONTEXT_SCHEMAS
 from periplus.cli.dispatch.loop.schemas import LOOP_SCHEMAS
 from periplus.cli.dispatch.schemas import DISPATCH_SCHEMAS
+from periplus.cli.integration.agents_schemas import AGENTS_SCHEMAS
 from periplus.cli.integration.completion_schemas import COMPLETION_SCHEMAS
 from periplus.cli.integration.connection_schemas import CONNECT_SCHEMAS
 from periplus.cli.integration.mcp_schemas import MCP_SCHEMAS
@@ -51,6 +52,7 @@ ALL_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {
     **DISPATCH_SCHEMAS,
     **LOOP_SCHEMAS,
     **CONNECT_SCHEMAS,
+    **AGENTS_SCHEMAS,
     **REVIEW_SCHEMAS,
     **RUN_SCHEMAS,
     **SKILL_SCHEMAS,

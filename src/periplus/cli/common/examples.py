@@ -11,6 +11,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "init": ("init", "init --connect", "init --join"),
     "connect": ("connect claude-code", "connect --dry-run", "connect --check"),
     "disconnect": ("disconnect", "disconnect claude-code --dry-run"),
+    "agents": ("agents", "agents --all"),
     "tour": ("tour", "tour --transcript session.jsonl"),
     "status": ("status", "status --json"),
     "doctor": ("doctor", "doctor --repair --from ../backup"),

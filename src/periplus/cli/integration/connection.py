@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["AGENTS", "configure", "connect_found", "execute", "machine_of"]
+__all__ = ["AGENTS", "configure", "connect_found", "execute", "keeping_of", "machine_of"]
 
 import argparse
 import os
@@ -152,8 +152,13 @@ def _opened(face: Face, arguments: argparse.Namespace) -> Iterator[tuple[Connect
         return
     from periplus.project.agent_hooks.connection import for_person
 
+    yield for_person(machine, keeping_of(face)), machine
+
+
+def keeping_of(face: Face) -> str:
+    """Return the folder that keeps the former contents of a person's own files."""
     state = face.environment.get("XDG_STATE_HOME") or os.path.join(face.home, ".local", "state")
-    yield for_person(machine, os.path.join(state, "periplus", "connections")), machine
+    return os.path.join(state, "periplus", "connections")
 
 
 def _all_agents() -> tuple[Agent, ...]:
@@ -221,7 +226,7 @@ def _change(
             yield _summary(arguments, names, shown)
         for name, step in result.next_steps.items():
             yield f"  {name}: {step}"
-            yield from (f"    Not there: {one}." for one in result.lacks.get(name, ()))
+            yield from (f"    Note: {one}." for one in result.lacks.get(name, ()))
         if result.next_steps:
             yield f"Next, test the connection: periplus connect --check{_scope(arguments)}"
             yield f"To undo all of this: periplus disconnect{_scope(arguments)}"

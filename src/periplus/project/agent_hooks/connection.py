@@ -6,7 +6,7 @@ The faces pass in home, settings and the command: see ``Machine``.
 
 from __future__ import annotations
 
-__all__ = ["Connecting", "Finding", "Machine", "ProjectConnecting", "find_agents", "for_person"]
+__all__ = ["PART_KINDS", "Connecting", "Finding", "Machine", "ProjectConnecting", "find_agents", "for_person"]
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from periplus.project.store import ProjectStore
 
 KEEPING_FOLDER: Final = "connections"
-_ORDER: Final = ("server", "hooks", "instructions", "skill")
+PART_KINDS: Final = ("server", "hooks", "instructions", "skill")
 
 
 class Machine(NamedTuple):
@@ -208,7 +208,7 @@ def _check(
     site = connecting.site
     scope = " --scope user" if site.scope == "user" else ""
     again = f"periplus connect {agent.name}{scope}"
-    for part in sorted(agent.parts(site), key=lambda one: _ORDER.index(one.what)):
+    for part in sorted(agent.parts(site), key=lambda one: PART_KINDS.index(one.what)):
         yield _check_part(site, agent, part, again)
     yield from _check_review(site, agent)
     if site.scope == "project" and is_connected(_site("user", "", machine, ""), agent):

@@ -1,0 +1,48 @@
+"""JSON document of ``agents``."""
+
+from __future__ import annotations
+
+__all__ = ["AGENTS_SCHEMAS", "AgentCostOut", "AgentOut", "AgentsOut"]
+
+from typing import Final
+
+import msgspec
+
+
+class AgentOut(msgspec.Struct):
+    """A coding agent that can be connected. ``program`` is the path of its program, empty if it was found by its files or
+    not at all. ``connected`` are the scopes that it is connected in. ``parts`` are what `connect` sets up for it. ``heard``
+    is the last sign of life of a session that its hooks began here, null if there is none. ``waiting`` counts its sessions in
+    this project without a trail, null if its sessions cannot be imported. ``tried`` is the version that was driven with these
+    files, empty if they are by its documentation, which ``sources`` name. ``lacks`` says what is not there for it.
+    """
+
+    name: str
+    title: str
+    found: bool
+    program: str
+    connected: list[str]
+    parts: list[str]
+    heard: str | None
+    waiting: int | None
+    tried: str
+    sources: list[str]
+    lacks: list[str]
+
+
+class AgentCostOut(msgspec.Struct):
+    """Estimated tokens that a connected agent spends before the first prompt: the ``tools`` of the server and its
+    ``instructions``, and the ``block`` in its file of instructions.
+    """
+
+    tools: int
+    instructions: int
+    block: int
+
+
+class AgentsOut(msgspec.Struct, tag_field="schema", tag="periplus.agents/1"):
+    agents: list[AgentOut]
+    tokens: AgentCostOut
+
+
+AGENTS_SCHEMAS: Final[dict[str, type[msgspec.Struct]]] = {"agents": AgentsOut}

@@ -1,0 +1,80 @@
+"""Agents of this machine beside this project: found, connected, heard through hooks, with sessions that wait for import."""
+
+from __future__ import annotations
+
+__all__ = ["Surveyed", "survey"]
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from periplus.base.named_tuple import NamedTuple
+from periplus.interop.agents import Agent, all_agents
+from periplus.interop.agents.config_files import is_connected
+from periplus.project.agent_hooks.connection import PART_KINDS, Connecting, Machine, find_agents, program_path
+
+if TYPE_CHECKING:
+    from periplus.interop.model import FoundSession
+    from periplus.project.store import ProjectStore
+
+
+class Surveyed(NamedTuple):
+    """``program`` is the path of its program, empty where it was found by a folder or not at all. ``scopes`` are those
+    that it is connected in. ``heard`` is the time of the last sign of life of a session that its hooks began here, empty
+    where there is none. ``parts`` are the kinds of what it gets in a project or for a person. ``waiting`` counts its sessions here without a trail, None where its sessions cannot be read.
+    """
+
+    agent: Agent
+    program: str
+    is_found: bool
+    scopes: tuple[str, ...]
+    parts: tuple[str, ...]
+    heard: str
+    waiting: int | None
+
+
+def survey(
+    project: ProjectStore, places: Sequence[Connecting], machine: Machine, sessions: Iterable[FoundSession]
+) -> list[Surveyed]:
+    """Return all known agents in the order of listing. ``places`` are the project and the person's own folders;
+    ``sessions`` are the files of sessions of this project that were found.
+
+    A file counts as imported where the name of its session occurs in its path, as agents name their files: none is read.
+    """
+    found = {agent.name for agent in find_agents(machine, places[0].site.folder)}
+    waiting, heard = _waiting(project, sessions), _heard(project)
+    rows = []
+    for agent in all_agents():
+        programs = (program_path(program, machine.path) for program in agent.programs)
+        scopes = tuple(place.site.scope for place in places if is_connected(place.site, agent))
+        count = waiting[agent.format] if agent.format else None
+        kinds = {part.what for place in places for part in agent.parts(place.site)}
+        parts = tuple(kind for kind in PART_KINDS if kind in kinds)
+        rows.append(Surveyed(agent, next(filter(None, programs), ""), agent.name in found, scopes, parts,
+                             heard.get(agent.name, ""), count))  # fmt: skip
+    return rows
+
+
+def _heard(project: ProjectStore) -> dict[str, str]:
+    heard: dict[str, str] = {}
+    for session in project.journal.entities("session"):
+        tool, seen = str(session.value.get("tool", "")), str(session.value.get("seen", ""))
+        if not session.deleted:
+            heard[tool] = max(heard.get(tool, ""), seen)
+    return heard
+
+
+def _waiting(project: ProjectStore, sessions: Iterable[FoundSession]) -> Counter[str]:
+    held: dict[str, set[str]] = {}
+    for trail in project.journal.entities("trail"):
+        name = str(trail.value.get("session_id", ""))
+        if name:
+            held.setdefault(str(trail.value.get("format", "")), set()).add(name)
+    return Counter(one.format for one in sessions if not _is_held(one.path, held.get(one.format, set())))
+
+
+def _is_held(path: str, names: set[str]) -> bool:
+    stem = os.path.basename(path).partition(".")[0]
+    folder = os.path.basename(os.path.dirname(path))
+    return stem in names or folder in names or any(name in stem for name in names)
