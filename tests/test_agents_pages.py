@@ -22,6 +22,7 @@ def plain(text):
     """Without what differs from run to run."""
     text = ID.sub("ID", re.sub(r"\b20\d\d-\d\d-\d\d(T[\d:.]+Z?)?", "TIME", text))
     text = re.sub(r"\b\d+ (min|s|h)\b|\b\d+\.\d s\b", "SPAN", text)
+    text = re.sub(r"^A connected agent spends about .*$", "COST", text, flags=re.MULTILINE)
     text = re.sub(r"(periplus:begin |periplus:file )[0-9a-f]{12}", r"\1SEAL", text)
     return re.sub(r"^  (works|wrong)  server answers.*\n(         .*\n)?", "SERVER\n", text, flags=re.MULTILINE)
 
@@ -83,7 +84,13 @@ def test_the_page_is_real(page, tmp_path):
 def test_every_page_is_of_an_agent():
     from periplus.interop.agents import AGENT_NAMES
 
-    assert {page.stem for page in PAGES} - {"README", "recipes"} == {*AGENT_NAMES[:6]}
+    assert {page.stem for page in PAGES} - {"README", "all", "recipes"} == {*AGENT_NAMES[:6]}
+
+
+def test_the_page_of_all_agents_has_their_table():
+    from periplus.cli.reference_pages.agent_table import agent_lines
+
+    assert "\n".join(["", *agent_lines(), ""]) in (ROOT / "docs/guides/agents/all.md").read_text()
 
 
 def write_pages(folder):
