@@ -29,7 +29,7 @@ def test_an_empty_store(folder):
     with Site(folder) as site:
         page = site.get("/")
     assert page.status == 200
-    assert "Nothing waits for you." in page.text
+    assert "No question, mail or decision waits for you." in page.text
     assert "Nobody works here now." in page.text
     assert "No changes." in page.text
 
