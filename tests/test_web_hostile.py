@@ -34,15 +34,14 @@ def starts(sample):
 
 @pytest.mark.slow
 def test_every_page_that_links_lead_to_shows_hostile_texts_as_texts(site, sample):
-    count, kinds = 0, set()
+    count = 0
     for address, page in crawl(site, starts(sample)):
         count += 1
         assert page.status in (200, 307, 404), (address, page.text[:500])
-        if page.headers.get("content-type", "").startswith("text/html"):
+        if page.headers.get("content-type", "").startswith("text/html") and "content-disposition" not in page.headers:
             assert len(page.body) < PAGE_BYTES_MAX, address
             assert "Traceback" not in page.html, address
             check_harmless(address, page)
-            kinds.add(page.text.partition(" · ")[0][:20])
     assert count > 90
     assert not site.defects
 
@@ -53,7 +52,8 @@ def test_a_browser_runs_nothing_of_them(site, sample, tmp_path):
     with Browser(tmp_path) as window:
         window.go(site.server.url)
         for address in starts(sample):
-            if site.get(address).headers.get("content-type", "").startswith("text/html"):
+            headers = site.get(address).headers
+            if headers.get("content-type", "").startswith("text/html") and "content-disposition" not in headers:
                 window.go(f"http://127.0.0.1:{site.port}{address}")
                 assert window.run("return document.title") != "owned", address
                 assert window.run("return document.querySelectorAll('img, iframe, style').length") == 0, address

@@ -84,7 +84,7 @@ def check_harmless(address, page):
 def crawl(site, starts, most=160):
     """Each page that can be reached by links from ``starts``, with its address, at most ``most`` of them, those of new kinds first."""
     waiting, seen, kinds = list(starts), set(starts), {}
-    while waiting and len(seen) <= most * 4:
+    while waiting:
         waiting.sort(key=lambda address: kinds.get(kind_of(address), 0))
         address = waiting.pop(0)
         kinds[kind_of(address)] = kinds.get(kind_of(address), 0) + 1

@@ -258,7 +258,8 @@ class Application:
         shown = self._problem(
             request, UsageError(f"{request.method} does nothing at {name}", safe="Nothing was changed."), 405
         )
-        shown.headers["allow"] = (getattr(error, "headers", None) or {}).get("Allow", "GET, POST")
+        allowed = (getattr(error, "headers", None) or {}).get("Allow", "GET, POST")
+        shown.headers["allow"] = ", ".join(sorted(allowed.split(", ")))
         return shown
 
     async def _events(self, request: Request) -> Response:

@@ -7,6 +7,7 @@ __all__ = ["sessions"]
 import shlex
 from typing import TYPE_CHECKING, Final, cast
 
+from periplus.base.errors import DamageError
 from periplus.base.named_tuple import NamedTuple
 from periplus.web.pages.model import Asked, View
 
@@ -45,6 +46,7 @@ class Sessions(NamedTuple):
     statuses: tuple[Facet, ...]
     runs: tuple[RunRow, ...]
     runs_left_out: int
+    damage: DamageError | None
     columns: tuple[Column, ...]
     is_filtered: bool
     has_more: bool
@@ -72,13 +74,21 @@ def sessions(asked: Asked) -> View:
     sort = cast("SessionSort", query.choice("sort", SESSION_SORTS))
     number = query.number("page", 1, least=1, most=1_000_000)
     page = asked.project.session_page(wanted, sort=sort, number=number, size=ROWS)
-    runs = asked.project.unsealed_runs() if number == 1 else []
+    runs, damage = _runs(asked) if number == 1 else ([], None)
     agents, branches, statuses = (tuple(one for one in facet if one.value) for facet in page.facets)
     values = Sessions(
         page, agents, branches, statuses, tuple(_run_row(run) for run in reversed(runs[-RUNS_SHOWN:])),
-        max(0, len(runs) - RUNS_SHOWN), _columns(sort), any(chosen.values()) or query.flag("parts"), number < page.pages,
+        max(0, len(runs) - RUNS_SHOWN), damage, _columns(sort), any(chosen.values()) or query.flag("parts"), number < page.pages,
     )  # fmt: skip
     return View("sessions/list.html", "Sessions", {"found": values}, _command(chosen["q"]))
+
+
+def _runs(asked: Asked) -> tuple[list[Run], DamageError | None]:
+    """Return the runs that are not sealed yet; or the damage of one of them, which is said above the sessions."""
+    try:
+        return asked.project.unsealed_runs(), None
+    except DamageError as error:
+        return [], error
 
 
 def _command(text: str) -> str:
