@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from cli_support import Shell, claude_session
 from interop_support import KEY, SHARED, Objects, check, named, plain, read, steps_of
@@ -12,8 +14,8 @@ from periplus.base.errors import FormatError, NotFoundError, PeriplusError
 from periplus.interop import import_transcripts
 from periplus.interop.exports.atif import atif_document
 from periplus.interop.exports.trail_source import ExportSource
-from periplus.trail import Header, TrailBuilder, TrailReader, opcode_name, open_parts
-from trail_samples import LONG_TEXT, SECRET, START_MS, golden_trail
+from periplus.trail import BY_CODE, Digest, Header, TrailBuilder, TrailReader, opcode_name, open_parts
+from trail_samples import LONG_TEXT, SECRET, START_MS, golden_trail, headers, statuses, steps
 
 T = "2026-03-01T10:00:0{}.000Z"
 AGENT = {"name": "harbor-agent", "version": "1.2", "model_name": "m"}
@@ -290,6 +292,53 @@ def test_facts_of_a_newer_version_are_left_alone(tmp_path):
     imported = imported_from(tmp_path, made, Objects())
     assert imported.unknown["extra: periplus, version 2"] == 1
     assert imported.counts["prompts"] == 1
+
+
+def built(header, rows, status):
+    """A trail of the rows, as the strategies draw them."""
+    builder = TrailBuilder(SECRET, Objects().put)
+    at_ms = max(header.started_ms, 0)
+    for row in rows:
+        at_ms = max(0, at_ms + row.delta_ms)
+        builder.add_step(row, at_ms)
+    return builder.finish(header._replace(started_ms=max(header.started_ms, 0)), status)
+
+
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(header=headers, rows=st.lists(steps(), max_size=12), status=statuses)
+def test_any_trail_becomes_a_document_that_can_be_read(tmp_path, header, rows, status):
+    data = atif_document(source_of(built(header, rows, status), Objects())).data
+    accept(data)
+    back = imported_from(tmp_path, data.decode(), Objects())
+    assert back.counts["steps"] == len(rows)
+    assert back.unreadable_lines == []
+
+
+def is_plain(value):
+    """Tell whether the format can hold a value: a text that is at hand, or a number that JSON has."""
+    if isinstance(value, int):
+        return -(2**53) < value < 2**53
+    return value is None or isinstance(value, (str, Digest))
+
+
+def is_exact(row):
+    values = (*row.operands, row.error, row.note)
+    return row.code in BY_CODE and all(map(is_plain, values)) and sum(map(abs, filter(is_number, values))) < 2**53
+
+
+def is_number(value):
+    return isinstance(value, int)
+
+
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.lists(steps().filter(is_exact), max_size=12), status=statuses)
+def test_any_trail_of_plain_values_comes_back(tmp_path, rows, status):
+    data = built(Header("a", "run-1", started_ms=START_MS), rows, status)
+    back = imported_from(tmp_path, atif_document(source_of(data, Objects())).data.decode(), Objects())
+    assert told(back.trail) == told(data)
+    assert TrailReader(back.trail).status == status
 
 
 FAST = ("cursor", "copilot-cli", "codex-rollout", "amp", "cline")
