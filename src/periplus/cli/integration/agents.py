@@ -57,7 +57,7 @@ def _out(one: Surveyed) -> AgentOut:
 
     agent = one.agent
     return AgentOut(agent.name, agent.title, one.is_found, one.program, list(one.scopes), list(one.parts), one.heard or None,
-                    one.waiting, agent.tried, list(agent.sources), list(agent.lacks))  # fmt: skip
+                    one.waiting, agent.tried, agent.listed, list(agent.sources), list(agent.lacks))  # fmt: skip
 
 
 def _cost() -> AgentCostOut:
@@ -79,7 +79,7 @@ def _cells(one: AgentOut) -> tuple[str, ...]:
     found = visible(one.program) if one.program else "its files" if one.found else "-"
     heard = f"{one.heard[:16]}Z" if one.heard else "never" if "hooks" in one.parts else "has none"
     waiting = "not read" if one.waiting is None else f"{one.waiting:,}"
-    tried = f"version {one.tried}" if one.tried else "by its documentation"
+    tried = f"version {one.tried}" if one.tried else f"{one.listed} lists it" if one.listed else "by its documentation"
     return one.name, found, ", ".join(one.connected) or "-", heard, waiting, tried
 
 

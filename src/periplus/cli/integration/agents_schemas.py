@@ -14,7 +14,8 @@ class AgentOut(msgspec.Struct):
     not at all. ``connected`` are the scopes that it is connected in. ``parts`` are what `connect` sets up for it. ``heard``
     is the last sign of life of a session that its hooks began here, null if there is none. ``waiting`` counts its sessions in
     this project without a trail, null if its sessions cannot be imported. ``tried`` is the version that was driven with these
-    files, empty if they are by its documentation, which ``sources`` name. ``lacks`` says what is not there for it.
+    files, ``listed`` the version that was seen to list our server from them; without both they are by its documentation, which
+    ``sources`` name. ``lacks`` says what is not there for it.
     """
 
     name: str
@@ -26,6 +27,7 @@ class AgentOut(msgspec.Struct):
     heard: str | None
     waiting: int | None
     tried: str
+    listed: str
     sources: list[str]
     lacks: list[str]
 

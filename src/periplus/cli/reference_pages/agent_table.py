@@ -19,7 +19,9 @@ def agent_lines() -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for agent in all_agents():
         cells = [_paths(agent, kind) for kind in ("server", "instructions", "skill")]
-        basis = f"tried: {agent.tried}" if agent.tried else "documentation"
+        basis = (
+            f"tried: {agent.tried}" if agent.tried else f"listed: {agent.listed}" if agent.listed else "documentation"
+        )
         yield f"| `{agent.name}` | {' | '.join(cells)} | {basis} |"
 
 

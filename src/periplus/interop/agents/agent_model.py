@@ -41,7 +41,8 @@ class Agent(NamedTuple):
     ``in_project`` are its own files in a project. ``parts`` are what it gets at a site; the first, which is in no other
     agent's file, marks that it is connected. ``next_step`` is what a person still has to do in it.
 
-    ``tried`` is the version of the program that was driven with these files; empty where they are by its documentation.
+    ``tried`` is the version of the program that was driven with these files; ``listed`` the version that was seen to list
+    our server from them, and not driven. Both are empty where they are by its documentation alone.
     ``sources`` are that documentation or the package whose code was read. ``lacks`` are sentences on what the agent
     cannot do, or what `connect` does not do for it. ``format`` is the name of its sessions in `trail import`.
     """
@@ -54,6 +55,7 @@ class Agent(NamedTuple):
     parts: Callable[[Site], tuple[Part, ...]]
     next_step: str
     tried: str = ""
+    listed: str = ""
     sources: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     format: str = ""

@@ -36,6 +36,7 @@ def _parts(site: Site) -> tuple[Part, ...]:
 AGENT: Final = Agent(
     NAME, "Kilo Code", ("kilo",), ("{config}/kilo", ".kilo"), (".kilo", "kilo.json", "kilo.jsonc"), _parts,
     "Restart it, or reload the window.",
+    listed="7.8.1",
     sources=("Kilo-Org/kilocode: packages/kilo-docs/pages/automate/mcp",),
     lacks=(NO_HOOKS, "no instructions for all projects"),
 )  # fmt: skip

@@ -28,6 +28,7 @@ def _parts(site: Site) -> tuple[Part, ...]:
 AGENT: Final = Agent(
     NAME, "Auggie", ("auggie",), (".augment",), (".augment", ".augment-guidelines"), _parts,
     "Restart it.",
+    listed="0.36.0",
     sources=("@augmentcode/auggie 0.36.0: augment.mjs",),
     lacks=(NO_HOOKS,),
 )  # fmt: skip

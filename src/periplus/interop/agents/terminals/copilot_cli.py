@@ -29,6 +29,7 @@ def _parts(site: Site) -> tuple[Part, ...]:
 AGENT: Final = Agent(
     NAME, "Copilot CLI", ("copilot",), (".copilot/mcp-config.json", ".copilot/session-state"), (".github/mcp.json",), _parts,
     "Restart it, and trust the folder when it asks; /mcp show lists the server.",
+    listed="1.0.102",
     sources=("docs.github.com: copilot/how-tos/copilot-cli/customize-copilot",),
     lacks=(NO_HOOKS,),
     format="copilot-cli",

@@ -27,6 +27,7 @@ def _parts(site: Site) -> tuple[Part, ...]:
 AGENT: Final = Agent(
     NAME, "Qwen Code", ("qwen",), (".qwen",), (".qwen", "QWEN.md"), _parts,
     "Restart it; /mcp lists the server.",
+    listed="0.15.10",
     sources=("@qwen-code/qwen-code 0.15.10: docs/features/mcp.md, skills.md",),
     lacks=(NO_HOOKS,),
     format="qwen-code",
