@@ -86,6 +86,8 @@ class _Trajectory:
             digest, status = self._source.read_document(importer, intake, _OPENED, is_record=_is_step)
         else:
             digest, status = self._read_part(importer, data)
+        if ours:
+            intake.started_ms = importer.clock(ours.get("started_ms"))  # steps may have begun before the trail
         base = digest_of(ours.get("base"))
         return self._source.trail(
             intake, _NAME, digest, _told(ours) or status,
@@ -133,7 +135,6 @@ class _Trajectory:
     def _start(self, ours: dict[str, object], importer: StepImporter) -> None:
         if ours:
             self._intake.title = importer.title = optional_text(ours.get("title"))
-            self._intake.note_time(importer.clock(ours.get("started_ms")))
             if _told(ours) == "partial":
                 self._intake.partial("it ended so where it was exported")
 
