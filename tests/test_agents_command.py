@@ -59,6 +59,18 @@ def test_found_by_program_or_files_and_connected_in_each_scope(sh):
     assert rows(sh, env=env)["kiro"].connected == ["user"]
 
 
+def test_what_an_agent_does_not_have_is_not_checked(sh):
+    """Cline has servers for a person only, and no hooks of ours: both scopes belong together."""
+    sh("connect", "cline", "aider")
+    sh("connect", "cline", "--scope", "user", env={"XDG_CONFIG_HOME": os.fspath(sh.home / "config")})
+    found = sh.json("connect", "--check", "cline", "aider")
+    assert [(one.agent, one.what) for one in found.findings if one.what != "command"] == [
+        ("cline", "instructions"),
+        ("cline", "skill"),
+        ("aider", "instructions"),
+    ]
+
+
 def test_hooks_are_heard(sh):
     assert rows(sh)["codex"].heard is None
     event = {"session_id": "one", "cwd": os.fspath(sh.folder), "source": "startup"}

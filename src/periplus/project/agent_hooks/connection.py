@@ -211,7 +211,8 @@ def _check(
     for part in sorted(agent.parts(site), key=lambda one: PART_KINDS.index(one.what)):
         yield _check_part(site, agent, part, again)
     yield from _check_review(site, agent)
-    if site.scope == "project" and is_connected(_site("user", "", machine, ""), agent):
+    has_hooks = any(part.what == "hooks" for part in agent.parts(site))
+    if has_hooks and site.scope == "project" and is_connected(_site("user", "", machine, ""), agent):
         twice = f"also connected for all your projects: each hook runs twice and counts once; to remove one: periplus disconnect {agent.name}"
         yield Finding(agent.name, "scopes", "", twice, "", "")
     command = site.command

@@ -32,9 +32,9 @@ def _parts(site: Site) -> tuple[Part, ...]:
 
 AGENT: Final = Agent(
     NAME, "Cline", ("cline",), (".cline", "{config}/Code/User/globalStorage/saoudrizwan.claude-dev"), (".clinerules", ".cline"), _parts,
-    "Restart it. Its servers are for all projects: also run periplus connect cline --scope user.",
+    "Restart it. Its server is for all projects, and comes with --scope user.",
     listed="3.0.65",
     sources=("docs.cline.bot: getting-started/config, mcp",),
-    lacks=("no servers of one project: the server comes with --scope user", NO_HOOKS),
+    lacks=("no servers of one project", NO_HOOKS),
     format="cline",
 )  # fmt: skip

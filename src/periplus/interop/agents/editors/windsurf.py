@@ -30,7 +30,7 @@ def _parts(site: Site) -> tuple[Part, ...]:
 
 AGENT: Final = Agent(
     NAME, "Windsurf", ("windsurf",), (".codeium/windsurf",), (".windsurf", ".windsurfrules"), _parts,
-    "Reload the window. Its servers are for all projects: also run periplus connect windsurf --scope user.",
+    "Reload the window. Its server is for all projects, and comes with --scope user.",
     sources=("docs.windsurf.com: windsurf/cascade/mcp, agents-md, memories, skills",),
-    lacks=("no servers of one project: the server comes with --scope user", NO_HOOKS),
+    lacks=("no servers of one project", NO_HOOKS),
 )  # fmt: skip
