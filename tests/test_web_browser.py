@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -262,6 +263,34 @@ def test_a_store_that_goes_away_is_said_on_the_open_page_which_comes_back(site, 
     window.until("return document.body.innerText.includes('The store is back')")
     assert window.run("return window.kept") == 1
     assert window.until("return document.getElementById('live-state').innerText.includes('live')")
+
+
+def test_many_tabs_leave_connections_for_another(site, window):
+    """A browser has six connections for all tabs of a server of HTTP/1.1: those that nobody looks at keep none."""
+    show(window, site, "/work")
+    window.until("return document.getElementById('live-state').innerText.includes('live')")
+    url = f"http://127.0.0.1:{site.port}/work"
+    for _ in range(9):
+        window.devtools("Target.createTarget", url=url, background=True)
+    begun = time.monotonic()
+    for path in ("/memory", "/journal", "/work"):
+        show(window, site, path)
+    window.until("return document.getElementById('live-state').innerText.includes('live')")
+    assert time.monotonic() - begun < 30
+
+
+def test_what_changed_while_a_tab_was_hidden_is_there_when_it_is_looked_at(site, sample, window):
+    show(window, site, "/memory")
+    window.until("return document.getElementById('live-state').innerText.includes('live')")
+    window.run("window.kept = 1")
+    (own,) = (one for one in window.devtools("Target.getTargets")["targetInfos"] if one["url"].endswith("/memory"))
+    other = window.devtools("Target.createTarget", url="about:blank")
+    window.until("return document.hidden")
+    remember(sample.folder, "Nobody looks at this tab")
+    window.devtools("Target.activateTarget", targetId=own["targetId"])
+    window.until("return document.body.innerText.includes('Nobody looks at this tab')")
+    assert window.run("return window.kept") == 1
+    window.devtools("Target.closeTarget", targetId=other["targetId"])
 
 
 def test_a_server_that_ends_is_said_on_the_open_page(sample, tmp_path):

@@ -96,7 +96,14 @@
       if (state.textContent !== text) state.textContent = text;
     };
     const isLost = () => say("The server does not answer; what is shown may be old.", true);
-    live.addEventListener("watching", () => say("live ·"));
+    let hasWatched = false;
+    live.addEventListener("watching", () => {
+      say("live ·");
+      if (hasWatched) live.dispatchEvent(new CustomEvent("changed")); // what came while nobody listened is not told
+      hasWatched = true;
+      // A browser has six connections for all tabs. The extension gives one back when its tab is hidden; this tab began so.
+      if (document.hidden) document.dispatchEvent(new Event("visibilitychange"));
+    });
     live.addEventListener("htmx:sse:error", isLost);
     live.addEventListener("htmx:sse:close", () => say("Not live any more: load the page again.", true));
     document.addEventListener("htmx:error", isLost);
