@@ -379,9 +379,7 @@ def test_output_that_cannot_be_written(store, words, unbuffered):
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize(
-    "command", ["--help", "", "help", "--version", "remember --help", "trail show -h", "hook --help"]
-)
+@pytest.mark.parametrize("command", ["--help", "help", "--version", "remember --help", "trail show -h", "hook --help"])
 def test_help_that_nobody_gets_is_no_success(store, command, unbuffered):
     """It ended with 0, or with an exception at the end of the process and 120."""
     for where, why in (

@@ -29,7 +29,7 @@ DROP TABLE IF EXISTS listed;
 DROP TABLE IF EXISTS sessions;
 CREATE TABLE listed (
     item_type TEXT NOT NULL, item_id TEXT NOT NULL, state TEXT NOT NULL, author TEXT NOT NULL, created INTEGER NOT NULL,
-    changed INTEGER NOT NULL, anchored INTEGER NOT NULL, title TEXT NOT NULL, tags TEXT NOT NULL, paths TEXT NOT NULL,
+    changed INTEGER NOT NULL, anchored INTEGER NOT NULL, title TEXT NOT NULL COLLATE NOCASE, tags TEXT NOT NULL, paths TEXT NOT NULL,
     PRIMARY KEY (item_type, item_id)
 ) WITHOUT ROWID;
 CREATE INDEX listed_by_state ON listed (item_type, state, author);
@@ -71,7 +71,7 @@ def listed_row(entity: Entity) -> tuple[object, ...]:
     changed = _ms(entity.ts)
     return (
         entity.item_type, entity.item_id, state_of(entity.item_type, value), _text(value, "author", "sender")[:_NAME_CHARACTERS],
-        _ms(_text(value, "created", "started")) or changed, changed, int(anchored), title.casefold()[:TITLE_CHARACTERS],
+        _ms(_text(value, "created", "started")) or changed, changed, int(anchored), title[:TITLE_CHARACTERS],
         _column(tags_of(value)), _column(paths_of(value)),
     )  # fmt: skip
 
