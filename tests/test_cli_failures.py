@@ -296,7 +296,7 @@ def test_a_full_disk(tmp_path):
     (tmp_path / "home").mkdir()
     if os.getuid() != 0:
         pytest.skip("mounting a small disk needs root")
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", os.fspath(disk)], capture_output=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=640k", "tmpfs", os.fspath(disk)], capture_output=True)
     if mounted.returncode:
         pytest.skip(f"no file system can be mounted here: {mounted.stderr.decode().strip()}")
     try:
