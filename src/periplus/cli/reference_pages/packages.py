@@ -11,7 +11,7 @@ from typing import Final
 
 import periplus
 
-_LAYERS: Final = ("cli", "tui", "server", "agent", "project", "interop", "memory", "code", "trail", "context", "journal", "objects", "merkle", "shell", "base")  # fmt: skip
+_LAYERS: Final = ("cli", "tui", "web", "server", "dispatch", "agent", "project", "interop", "memory", "code", "trail", "context", "journal", "objects", "merkle", "shell", "base")  # fmt: skip
 
 
 def package_reference() -> str:
