@@ -1,1 +1,1 @@
-"""The web page: the project's memory, work and history in a browser, for who has the address, on this machine."""
+"""The web page: the project's memory, work and history in a browser, on this machine, for browsers that were admitted."""

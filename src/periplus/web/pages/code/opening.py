@@ -30,7 +30,7 @@ PATH_CHARACTERS_MAX: Final = 4_000
 
 
 class Lacks(NamedTuple):
-    """What an answer lacks: files that wait to be parsed, files whose parser is not installed, what git did not tell, and where
+    """Gaps of an answer: files that wait to be parsed, files whose parser is not installed, what git did not tell, and where
     dependents were asked for, the graph.
     """
 

@@ -55,7 +55,7 @@ class SettledAtom(NamedTuple):
 
 
 class MergePreview(NamedTuple):
-    """What merging b into the ref a would do. ``command`` does it."""
+    """Outcome of merging b into the ref a, before it is done. ``command`` does it."""
 
     outcome: str
     conflicts: tuple[MergeConflict, ...]

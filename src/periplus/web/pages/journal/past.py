@@ -96,7 +96,7 @@ class ChangedEntity(NamedTuple):
 
 
 class DifferencePage(NamedTuple):
-    """What records ``first + 1`` to ``last`` changed."""
+    """Changes by the records ``first + 1`` to ``last``."""
 
     first: int
     last: int

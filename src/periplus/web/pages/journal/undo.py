@@ -40,7 +40,7 @@ _RANGE: Final = re.compile(r"(\d{1,15})(?:-(\d{1,15}))?")
 
 
 class What(NamedTuple):
-    """What to undo: a session, records, or the records of a session among some."""
+    """Selection of an undo: a session, records, or the records of a session among some."""
 
     session: str
     seqs: tuple[int, ...]
@@ -52,7 +52,7 @@ _NOTHING: Final = What("", (), "", "")
 
 
 class UndoEntity(NamedTuple):
-    """What becomes of an entity. ``fields`` is the difference from the present content, for the first ones."""
+    """Outcome of an undo for one entity. ``fields`` is the difference from the present content, for the first ones."""
 
     item_type: str
     item_id: str
@@ -67,7 +67,7 @@ class UndoEntity(NamedTuple):
 
 
 class UndoPage(NamedTuple):
-    """What an undo would do; ``entities`` is None where nothing was named yet, or it is being found out (``job``).
+    """Outcome of an undo, before it is done; ``entities`` is None where nothing was named yet, or it is being found out (``job``).
 
     ``plan`` is a digest of all of it, which the form sends along: what is done is what was shown.
     """
