@@ -88,9 +88,9 @@ def test_every_page_is_of_an_agent():
 
 
 def test_the_page_of_all_agents_has_their_table():
-    from periplus.cli.reference_pages.agent_table import agent_lines
+    from periplus.cli.reference_pages.agent_table import support_lines
 
-    assert "\n".join(["", *agent_lines(), ""]) in (ROOT / "docs/guides/agents/all.md").read_text()
+    assert "\n".join(["", *support_lines(), ""]) in (ROOT / "docs/guides/agents/all.md").read_text()
 
 
 def write_pages(folder):

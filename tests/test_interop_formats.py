@@ -121,7 +121,7 @@ def test_the_table_is_whole():
 
 
 def test_every_format_is_explained():
-    text = (Path(__file__).parents[1] / "docs" / "guides" / "importing.md").read_text("utf-8")
+    text = (Path(__file__).parents[1] / "docs" / "reference" / "session-formats.md").read_text("utf-8")
     for row in FORMATS:
         assert f"| {row.agent} | `{row.name}` |" in text
         for place in row.places:

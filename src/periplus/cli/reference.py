@@ -33,6 +33,7 @@ from periplus.cli.main import COMMANDS, COMMON_OPTIONS, OVERVIEW, PARTS, leaves,
 from periplus.cli.memory.candidate_schemas import INBOX_SCHEMAS
 from periplus.cli.memory.relevance_schemas import KNOWING_SCHEMAS
 from periplus.cli.memory.review_schemas import REVIEW_SCHEMAS
+from periplus.cli.reference_pages.agent_table import agent_files_reference
 from periplus.cli.reference_pages.entities import entity_reference
 from periplus.cli.reference_pages.events import event_reference, event_schema_text
 from periplus.cli.reference_pages.packages import package_reference
@@ -246,6 +247,7 @@ def write_reference(folder: str) -> None:
     files = {
         "cli.md": cli_reference(), "json.md": json_reference(), "entities.md": entity_reference(), "python.md": python_reference(),
         "events.md": event_reference(), "events.schema.json": event_schema_text(), "packages.md": package_reference(),
+        "agent-files.md": agent_files_reference(),
     }  # fmt: skip
     for name, text in files.items():
         with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
