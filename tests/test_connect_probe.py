@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from periplus.interop.agents.connection_probe import probe_hook, probe_server
+from periplus.interop.agents.connection_probe import probe_hook, probe_server, program_version
 
 MARK = "import time; time.sleep(601)"
 CHILD = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {MARK!r}]).wait()"
@@ -77,3 +77,38 @@ def test_a_hook_that_hangs_is_ended_with_what_it_started(tmp_path):
         == "it did not end within 1 s"
     )
     assert has_ended()
+
+
+def version_of(program, **more):
+    return program_version(os.fspath(program), cwd="/", environment=dict(os.environ), **more)
+
+
+def script(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_program_tells_its_version(tmp_path):
+    assert version_of(script(tmp_path / "a", "echo 'agent v1.20.3-beta.1 (2026)'; echo 9.9")) == "1.20.3-beta.1"
+    assert version_of(script(tmp_path / "b", "cat; exit 3")) == ""
+    assert version_of(script(tmp_path / "c", "yes 1.")) == ""
+    assert version_of(tmp_path / "none") == ""
+    begun = time.monotonic()
+    assert version_of(script(tmp_path / "d", "sleep 60; echo 1.2.3"), end_s=0.3) == ""
+    assert time.monotonic() - begun < 10
+
+
+def test_a_package_tells_the_version_of_its_program_which_is_not_started(tmp_path):
+    program = script(
+        tmp_path / "lib/node_modules/@ada/agent/dist/bin/agent.js", f"touch {tmp_path}/started; echo 3.0.0"
+    )
+    (tmp_path / "lib/node_modules/@ada/agent/package.json").write_text('{"version": "2.1.0", "bin": {"agent": "x"}}')
+    link = tmp_path / "bin/agent"
+    link.parent.mkdir()
+    link.symlink_to(program)
+    assert version_of(link) == "2.1.0"
+    assert not (tmp_path / "started").exists()
+    (tmp_path / "lib/node_modules/@ada/agent/package.json").write_text("[" * 100_000)
+    assert version_of(link) == "3.0.0"

@@ -1,11 +1,12 @@
-"""Test run of configured commands: the server answers, and a hook without a project prints nothing."""
+"""Test run of configured commands: the server answers, a hook without a project prints nothing, a program tells its version."""
 
 from __future__ import annotations
 
-__all__ = ["Probed", "probe_hook", "probe_server"]
+__all__ = ["Probed", "probe_hook", "probe_server", "program_version"]
 
 import json
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
@@ -18,6 +19,9 @@ _END_S: Final = 2.0
 _BYTES_MAX: Final = 1 << 20
 _SAID_MAX: Final = 300
 _ERRORS_KEPT: Final = 4_096
+_CARD_BYTES_MAX: Final = 1 << 20
+_CARD_LEVELS: Final = 4  # node_modules/@scope/name/bin/program
+_VERSION: Final = re.compile(r"(?<![\d.])\d{1,6}\.\d{1,6}(?:\.\d{1,12})?(?:[-+][\w.]{1,40})?")
 _HELLO: Final = {
     "jsonrpc": "2.0", "id": 1, "method": "initialize",
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "periplus-connect", "version": "1"}},
@@ -81,6 +85,42 @@ def probe_hook(command: Sequence[str], *, cwd: str, environment: Mapping[str, st
     if process.returncode:
         return Probed(f"it ended with {process.returncode}{f': {said}' if said else ''}", seconds)
     return Probed(f"it printed output without a project: {said}" if said else "", seconds)
+
+
+def program_version(program: str, *, cwd: str, environment: Mapping[str, str], end_s: float = 5.0) -> str:
+    """Return the version of a program: that of the npm package that holds it, else the first number that ``--version`` prints.
+    Empty where neither tells one within ``end_s``.
+    """
+    return _packaged_version(program) or _printed_version(program, cwd, environment, end_s)
+
+
+def _packaged_version(program: str) -> str:
+    """Return the version in the ``package.json`` that is nearest above a script and names it as a program."""
+    place = os.path.dirname(os.path.realpath(program))
+    for _ in range(_CARD_LEVELS):
+        try:
+            with open(os.path.join(place, "package.json"), "rb") as file:
+                card = json.loads(file.read(_CARD_BYTES_MAX))
+        except (OSError, ValueError, RecursionError):
+            card = None
+        if isinstance(card, dict) and card.get("bin"):
+            match = _VERSION.fullmatch(str(card.get("version", "")))
+            return match[0] if match is not None else ""
+        place = os.path.dirname(place)
+    return ""
+
+
+def _printed_version(program: str, cwd: str, environment: Mapping[str, str], end_s: float) -> str:
+    try:
+        process = _started((program, "--version"), cwd, environment)
+    except OSError:
+        return ""
+    try:
+        heard = _listen(process, b"", time.monotonic() + end_s, is_line=False)
+    finally:
+        _end(process)
+    match = _VERSION.search(heard.said.decode("utf-8", "replace")) if heard.is_over else None
+    return match[0] if match is not None else ""
 
 
 def _started(command: Sequence[str], cwd: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
