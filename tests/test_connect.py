@@ -182,6 +182,40 @@ AMP = """{
   }
 }
 """
+VIBE = """# Vibe
+active_model = "devstral-small"   # cheap
+
+[[models]]
+name = "devstral-small-latest"
+provider = "mistral"
+
+[[mcp_servers]]
+name = "docs"
+transport = "http"
+url = "https://docs.example.org/mcp"
+
+[mcp_servers.auth] # of docs
+type = "oauth"
+scopes = [
+  "read", # only
+]
+
+[session_logging]
+enabled = true
+"""
+GPTME = """# read by gptme
+files = ["README.md"]
+
+[mcp]
+auto_start = true # all of them
+enabled = true
+
+[prompt]
+prompt = '''
+[[mcp.servers]]
+name = "not one"
+'''
+"""
 AGENTS_MD = "# Shop\n\nUse `make test`.\n\n## Style\n\n- Two spaces\n"
 
 FILES = {
@@ -209,6 +243,8 @@ FILES = {
     "grok-build": {".grok/config.toml": CODEX},
     "pi": {},
     "aider": {"CONVENTIONS.md": "# Conventions\n- Types everywhere"},
+    "gptme": {"gptme.toml": GPTME},
+    "mistral-vibe": {".vibe/config.toml": VIBE},
 }  # fmt: skip
 
 
@@ -253,6 +289,14 @@ def without_ours(value):
             inner.pop("periplus", None)
             if not inner:
                 del value[table]
+    for table in (value, value.get("mcp", {})):  # arrays of tables
+        for key, items in list(table.items()):
+            if isinstance(items, list) and any(
+                isinstance(one, dict) and one.get("name") == "periplus" for one in items
+            ):
+                table[key] = [one for one in items if one.get("name") != "periplus"]
+                if not table[key]:
+                    del table[key]
     hooks = value.get("hooks")
     if isinstance(hooks, dict):
         for event in list(hooks):
@@ -335,6 +379,11 @@ def test_a_file_with_nothing_in_it_is_filled_and_comes_back(place, data):
     assert place.snapshot() == before
 
 
+def later_table(path):
+    """A table that another program adds behind ours."""
+    return "mcp_servers.later" if path.startswith((".codex/", ".grok/")) else "later"
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_what_changed_since_stays(place, name):
     """Another program writes into the same files after us: only our part goes then."""
@@ -346,7 +395,7 @@ def test_what_changed_since_stays(place, name):
     for path in FILES[name]:
         file = place.base / path
         if path.endswith(".toml"):
-            file.write_text('title = "new"\n' + file.read_text() + '\n[mcp_servers.later]\ncommand = "later"\n')
+            file.write_text('title = "new"\n' + file.read_text() + f'\n[{later_table(path)}]\ncommand = "later"\n')
         elif path.endswith(".md"):
             file.write_text("New.\n" + file.read_text() + "\nLast.\n")
         else:
@@ -359,7 +408,8 @@ def test_what_changed_since_stays(place, name):
             assert now.replace("\n\n", "\n").strip() == f"New.\n{text.strip()}\nLast."
         elif path.endswith(".toml"):
             wanted = {**before[path], "title": "new"}
-            wanted["mcp_servers"] = {**wanted["mcp_servers"], "later": {"command": "later"}}
+            table = wanted.setdefault(later_table(path).partition(".")[0], {})
+            table.update({"later": {"command": "later"}} if "." in later_table(path) else {"command": "later"})
             assert value_of(path, now.encode()) == wanted
         else:
             assert value_of(path, now.encode()) == {"new": 1, **before[path]}, path

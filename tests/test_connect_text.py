@@ -13,7 +13,17 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from periplus.base.errors import FormatError, PeriplusError, RefusedError
-from periplus.interop.agents.config_parts import TOML_COMMENT, BlockPart, Entry, JsonPart, TomlPart, put, standing, take
+from periplus.interop.agents.config_parts import (
+    TOML_COMMENT,
+    BlockPart,
+    Entry,
+    JsonPart,
+    TomlItemPart,
+    TomlPart,
+    put,
+    standing,
+    take,
+)
 from periplus.interop.agents.jsonc_editing import append_item, parse, remove, set_member
 from periplus.interop.agents.markdown_block import find_block, put_block, remove_block
 from periplus.interop.agents.toml_editing import parse_toml, put_table, remove_table
@@ -217,6 +227,88 @@ def test_a_table_is_added_and_cut_out_again(lines, end, is_ended, mark):
     rest = remove_table(later, KEYS, TOML_COMMENT)
     assert rest.value["mcp_servers"]["later"] == {"command": "x"}
     assert "periplus" not in rest.value["mcp_servers"]
+
+
+ITEM_LINES = [
+    'model = "x"', "[mcp]", "enabled = true", "enabled = false", "auto_start = true # all", "[[mcp.servers]]", 'name = "docs"', 'name = "a" # b',
+    "[mcp.servers.env]", "A = 'b'", "[[rules]]", 'text = """', '"""', "# comment", "", "   ", "servers = []", "servers = [ # none yet", "]",
+    '  { name = "x", args = ["]", "}"] },', '  { name = "y" } # last', "servers = [{ name = 'z' }, { name = \"w\", e = [1,\n2] }]", "[mcp.other]",
+    'name = "periplus"', 'command = "periplus"', 'args = ["mcp"]', 'servers = [{ name = "periplus", command = "periplus", args = ["mcp"] }]',
+]  # fmt: skip
+ITEM = TomlItemPart(
+    "f",
+    "server",
+    ("mcp", "servers"),
+    {"name": "periplus", "command": "/a b/periplus", "args": ("mcp",)},
+    (("enabled", True),),
+)
+
+
+@settings(max_examples=MANY * 2, deadline=None)
+@given(
+    st.lists(st.sampled_from(ITEM_LINES), max_size=10),
+    st.sampled_from(["\n", "\r\n"]),
+    st.booleans(),
+    st.sampled_from(["", "\ufeff"]),
+)
+@example(["[mcp]", "servers = []"], "\n", True, "")
+@example(["[mcp]", "servers = [{ name = 'z' }, { name = \"w\", e = [1,\n2] }]"], "\n", False, "")
+@example(["[mcp]", "servers = [ # none yet", '  { name = "y" } # last', "]"], "\r\n", True, "\ufeff")
+@example(["[[mcp.servers]]", 'name = "docs"', "[mcp.servers.env]", "A = 'b'", "[[rules]]"], "\n", True, "")
+@example(
+    ["[[mcp.servers]]", 'name = "periplus"', 'command = "periplus"', 'args = ["mcp"]', "[mcp.servers.env]"],
+    "\n",
+    True,
+    "",
+)
+@example(["[mcp]", 'servers = [{ name = "periplus", command = "periplus", args = ["mcp"] }]'], "\n", True, "")
+@example(["[[mcp.servers]]", "", "[mcp]", "enabled = false"], "\n", True, "")
+def test_an_element_is_added_and_cut_out_again(lines, end, is_ended, mark):
+    text = mark + end.join(lines) + (end if is_ended and lines else "")
+    try:
+        before = tomllib.loads(text.removeprefix("\ufeff"))
+    except tomllib.TOMLDecodeError:
+        return
+    try:
+        after = put(ITEM, text.encode(), "f")
+    except RefusedError as refused:
+        told(refused)
+        return
+    assert standing(ITEM, after, "f") == "current"
+    assert put(ITEM, after, "f") == after
+    assert after.startswith(mark.encode())
+    value = tomllib.loads(after.decode().removeprefix("\ufeff"))
+    assert value["mcp"]["enabled"] is before.get("mcp", {}).get("enabled", True), "a choice of the person stays"
+    (ours,) = (one for one in value["mcp"]["servers"] if one.get("name") == "periplus")
+    assert (ours["command"], ours["args"]) == ("/a b/periplus", ["mcp"])
+    others = [one for one in before.get("mcp", {}).get("servers", []) if one.get("name") != "periplus"]
+    assert [one for one in value["mcp"]["servers"] if one.get("name") != "periplus"] == others
+    assert {key: one for key, one in value.items() if key != "mcp"} == {
+        key: one for key, one in before.items() if key != "mcp"
+    }
+    if "periplus" in text:
+        return
+    assert is_added_to(text, after.decode())
+    again = take(ITEM, after, "f", text.encode()).decode()
+    assert tomllib.loads(again.removeprefix("\ufeff")) == before
+    assert "".join(again.split()) == "".join(text.split()), "but for blanks, the text is as it was"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mcp = { servers = [] }\n",
+        '[mcp]\nservers = "none"\n',
+        '[[mcp.servers]]\nname = "periplus"\ncommand = "my-own"\n',
+        '[mcp]\nservers = [{ name = "periplus", command = "periplus", args = ["mcp"], env = { A = "b" } }]\n',
+        "[[mcp]]\nenabled = true\n",
+        "mcp.servers = [1]\nmcp.enabled = true\n",
+    ],
+)
+def test_an_array_of_another_form_is_refused(text):
+    with pytest.raises(RefusedError) as caught:
+        put(ITEM, text.encode(), "f")
+    told(caught.value)
 
 
 def test_nan_is_itself():

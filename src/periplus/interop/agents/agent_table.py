@@ -39,6 +39,8 @@ _MODULES: Final[dict[str, str]] = {
     "grok-build": "terminals.grok_build",
     "pi": "terminals.pi",
     "aider": "terminals.aider",
+    "gptme": "terminals.gptme",
+    "mistral-vibe": "terminals.mistral_vibe",
 }
 AGENT_NAMES: Final = tuple(_MODULES)
 

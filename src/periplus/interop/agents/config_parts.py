@@ -12,6 +12,7 @@ __all__ = [
     "JsonPart",
     "Part",
     "Standing",
+    "TomlItemPart",
     "TomlPart",
     "WholePart",
     "hook_places",
@@ -26,7 +27,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
 
 from periplus.base.errors import FormatError, RefusedError
@@ -40,7 +41,7 @@ from periplus.interop.agents.markdown_block import (
     sealed,
     text_of,
 )
-from periplus.interop.agents.toml_editing import parse_toml, put_table, remove_table
+from periplus.interop.agents.toml_editing import item_place, parse_toml, put_item, put_table, remove_item, remove_table
 
 Standing: TypeAlias = Literal["absent", "current", "older", "edited", "foreign"]
 
@@ -80,6 +81,18 @@ class TomlPart(NamedTuple):
     values: dict[str, str | tuple[str, ...]]
 
 
+class TomlItemPart(NamedTuple):
+    """Element of an array of tables of a TOML file, with its ``name`` among the values. ``defaults`` are required keys of
+    the table that contains the array.
+    """
+
+    path: str
+    what: str
+    keys: tuple[str, ...]
+    values: dict[str, str | tuple[str, ...]]
+    defaults: tuple[tuple[str, bool], ...] = ()
+
+
 class BlockPart(NamedTuple):
     """Block of whole lines in a Markdown file. With ``unless``, only where the file has no line with that text."""
 
@@ -97,7 +110,7 @@ class WholePart(NamedTuple):
     text: str
 
 
-Part: TypeAlias = JsonPart | TomlPart | BlockPart | WholePart
+Part: TypeAlias = JsonPart | TomlPart | TomlItemPart | BlockPart | WholePart
 
 
 def put(part: Part, data: bytes | None, path: str) -> bytes:
@@ -110,6 +123,11 @@ def put(part: Part, data: bytes | None, path: str) -> bytes:
         if standing(part, data, path) == "foreign":
             raise _foreign(path, ".".join(part.keys))
         return put_table(text, part.keys, part.values, TOML_COMMENT).data
+    if isinstance(part, TomlItemPart):
+        text = parse_toml(held, path)
+        if standing(part, data, path) == "foreign":
+            raise _foreign(path, f"{'.'.join(part.keys)} with the name {part.values['name']}")
+        return put_item(text, part.keys, part.values, TOML_COMMENT, defaults=dict(part.defaults)).data
     if isinstance(part, BlockPart):
         old = text_of(held, path)
         return old.encode() if _is_said(part, old) else put_block(old, part.body, path).encode()
@@ -134,6 +152,12 @@ def take(part: Part, data: bytes, path: str, original: bytes | None) -> bytes | 
             return data
         rest = remove_table(text, part.keys, TOML_COMMENT)
         return rest.data if rest.text.strip() or original is not None else None
+    if isinstance(part, TomlItemPart):
+        text = parse_toml(data, path)
+        if standing(part, data, path) in ("absent", "foreign"):
+            return data
+        rest = remove_item(text, part.keys, str(part.values["name"]), TOML_COMMENT, defaults=dict(part.defaults))
+        return rest.data if rest.text.strip() or original is not None else None
     if isinstance(part, BlockPart):
         rest_text = remove_block(text_of(data, path), path)
         return rest_text.encode() if rest_text.strip("\ufeff" + _BLANK) or original is not None else None
@@ -150,6 +174,8 @@ def standing(part: Part, data: bytes | None, path: str) -> Standing:
         return _json_standing(part, parse(data, path))
     if isinstance(part, TomlPart):
         return _toml_standing(part, parse_toml(data, path).value)
+    if isinstance(part, TomlItemPart):
+        return _item_standing(part, parse_toml(data, path).value)
     text = text_of(data, path)
     if isinstance(part, BlockPart):
         held = find_block(text, path)
@@ -320,12 +346,28 @@ def _with_additions(held: Json, ours: Json) -> Json:
 def _toml_standing(part: TomlPart, value: object) -> Standing:
     for key in part.keys:
         value = value.get(key) if isinstance(value, dict) else None
+    return _table_standing(value, part.values)
+
+
+def _item_standing(part: TomlItemPart, value: dict[str, object]) -> Standing:
+    place = item_place(value, part.keys, str(part.values["name"]))
+    outer: object = value
+    for key in part.keys[:-1]:
+        outer = outer.get(key) if isinstance(outer, dict) else None
+    table = outer if isinstance(outer, dict) else {}
+    if place is None:
+        return "absent"
+    found = _table_standing(table[part.keys[-1]][place], part.values)
+    return "older" if found == "current" and any(name not in table for name, _ in part.defaults) else found
+
+
+def _table_standing(value: object, values: Mapping[str, str | tuple[str, ...]]) -> Standing:
     if value is None:
         return "absent"
     if not _is_our_server(value):
         return "foreign"
     assert isinstance(value, dict)
-    plain = {name: list(one) if isinstance(one, tuple) else one for name, one in part.values.items()}
+    plain = {name: list(one) if isinstance(one, tuple) else one for name, one in values.items()}
     return "current" if all(value.get(name) == one for name, one in plain.items()) else "older"
 
 
