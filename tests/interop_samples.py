@@ -10,6 +10,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from interop_samples_terminals import TERMINAL_SAMPLES
+
 T = "2026-03-01T10:00:0{}.000Z"
 
 
@@ -524,6 +526,7 @@ SAMPLES = {
     "openhands-1-folder": Sample("openhands", HANDS_FOLDER, as_conversation),
     "opencode-files": Sample("opencode", OPENCODE, as_storage),
     "opencode-database": Sample("opencode", OPENCODE, as_database),
+    **{name: Sample(*parts) for name, parts in TERMINAL_SAMPLES.items()},
 }
 
 

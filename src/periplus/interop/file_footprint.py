@@ -63,6 +63,15 @@ def _cline(path: str) -> tuple[str, ...]:
     return (path.removesuffix(".json") + _MESSAGES,)
 
 
+def _kimi_code(path: str) -> tuple[str, ...]:
+    agents = os.path.dirname(os.path.dirname(os.path.abspath(path)))
+    names = os.listdir(agents) if os.path.basename(agents) == "agents" else []
+    if len(names) > _ENTRIES_MAX:
+        raise _Unknown
+    logs = [os.path.join(agents, name, "wire.jsonl") for name in sorted(names)]
+    return (os.path.join(os.path.dirname(agents), "state.json"), *logs)
+
+
 # Files that an import reads beside the named file; a name with a final slash is a folder with its files. Databases
 # (opencode) are left out: changes in their log do not change the file.
 _BESIDE: Final[Mapping[SourceFormat, Callable[[str], tuple[str, ...]]]] = {
@@ -78,6 +87,7 @@ _BESIDE: Final[Mapping[SourceFormat, Callable[[str], tuple[str, ...]]]] = {
     "droid": _alone,
     "gemini-cli": _alone,
     "inspect": _alone,
+    "kimi-code": _kimi_code,
     "mini-swe-agent": _alone,
     "openhands": _openhands,
     "otel": _alone,

@@ -51,6 +51,14 @@ _OTHERS: Final[tuple[tuple[str, tuple[bytes, ...]], ...]] = (
     ("a thread of Amp", (b'"messageId"', b'"messages"')),
     ("a session of Hermes", (b'"session_start":', b'"message_count":')),
     ("a session of Droid", (b'"type":"session_start"',)),
+    (
+        "the state of a session of Kimi Code: name the main agent's own file, agents/main/wire.jsonl",
+        (b'"agents":', b'"homedir":'),
+    ),
+    (
+        "a log of the older Kimi CLI, whose sessions Kimi Code takes over by kimi migrate",
+        (b'"protocol_version"', b'"payload"'),
+    ),
     ("a session of Kimi Code", (b'"protocol_version"',)),
     ("a session of Antigravity", (b'"step_index"',)),
     ("a session of Windsurf", (b'"user_input"',)),

@@ -25,9 +25,10 @@ class Place(NamedTuple):
     """Storage of an agent's sessions: files that match ``pattern`` and not ``not_pattern``, in ``folder`` of the home
     folder and up to ``depth`` folders below it; with ``in_project``, of the project folder.
 
-    ``held_in`` is the JSON member near the beginning of a file that names the folder of the session; ``projectHash``
-    is the SHA-256 of its path. If empty, the file holds sessions of many folders, and the importer filters them.
-    ``card`` replaces the end of the file name where another file beside it has the member. With ``is_far`` the member
+    ``held_in`` is the JSON member near the beginning of a file that names the folder of the session, or several names
+    of versions separated by ``|``; ``projectHash`` is the SHA-256 of its path. If empty, the file holds sessions of
+    many folders, and the importer filters them. ``card`` replaces the end of the path where another file has the
+    member; files with another end are none of a session. With ``is_far`` the member
     may stand anywhere in the file.
     """
 
@@ -92,6 +93,10 @@ FORMATS: Final[tuple[Format, ...]] = (
     Format(
         "pi-agent", "Pi, OpenClaw", "a session of Pi or OpenClaw", "periplus.interop.importers.pi", "lines", grows=True,
         places=(Place((".pi", "agent", "sessions"), 1, "*.jsonl"),),
+    ),
+    Format(
+        "kimi-code", "Kimi Code", "a session of Kimi Code", "periplus.interop.importers.kimi_code", "lines", grows=True,
+        places=(Place((".kimi-code", "sessions"), 4, "wire.jsonl", held_in="cwd|workDir", card=("agents/main/wire.jsonl", "state.json")),),
     ),
     Format(
         "cursor", "Cursor", "a transcript of Cursor", "periplus.interop.importers.cursor", "lines", grows=True,

@@ -53,7 +53,7 @@ def find_sessions(home: str, *folders: str, codex: str = "") -> list[FoundSessio
                 if codex and place.folder[:1] == (".codex",):
                     start = os.path.join(codex, *place.folder[1:])
                 for entry in _walk(start, place.depth, budget):
-                    if fnmatchcase(entry.name, place.pattern) and not fnmatchcase(entry.name, place.not_pattern):
+                    if _is_session(entry, place):
                         _note(entry, row, place, files)
     files.sort(key=lambda one: (-one.mtime_ms, one.path))
     found: list[FoundSession] = []
@@ -64,6 +64,11 @@ def find_sessions(home: str, *folders: str, codex: str = "") -> list[FoundSessio
             if len(found) >= SESSIONS_MAX:
                 break
     return found
+
+
+def _is_session(entry: os.DirEntry[str], place: Place) -> bool:
+    is_named = fnmatchcase(entry.name, place.pattern) and not fnmatchcase(entry.name, place.not_pattern)
+    return is_named and entry.path.endswith(place.card[0])
 
 
 def _walk(folder: str, depth: int, budget: list[int]) -> Iterator[os.DirEntry[str]]:
@@ -171,7 +176,7 @@ def _member_of_document(path: str, name: str, _size: int, _mtime_ms: int) -> str
 def _text_in(data: bytes, name: str) -> str | None:
     import orjson
 
-    match = re.search(rb'"%s"\s*:\s*("(?:[^"\\]|\\.)*")' % name.encode(), data)
+    match = re.search(rb'"(?:%s)"\s*:\s*("(?:[^"\\]|\\.)*")' % name.encode(), data)
     try:
         value = orjson.loads(match.group(1)) if match is not None else None
     except ValueError:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from periplus.interop.conversion.branches import BranchTracker
-from periplus.interop.conversion.intake import Intake
+from periplus.interop.conversion.intake import Call, Intake
 from periplus.interop.conversion.open_calls import OpenCalls
 from periplus.interop.conversion.tool_calls import plan_call
 from periplus.interop.readers.json_values import Moment, decode_table, table_of, text_of
@@ -73,10 +73,11 @@ class Chat:
         self.intake.count(counted)
         self.intake.step(op, self.intake.mask(text), note=note)
 
-    def call(self, call_id: str, name: str, arguments: object) -> None:
+    def call(self, call_id: str, name: str, arguments: object) -> Call:
         self.status = "success"
-        steps = plan_call(self.intake, name, arguments, self.intake.cwd)
-        self.calls.add(call_id, self.intake.call(steps))
+        call = self.intake.call(plan_call(self.intake, name, arguments, self.intake.cwd))
+        self.calls.add(call_id, call)
+        return call
 
     def result(self, call_id: str, outcome: Outcome, text: str, exit_code: int | None = None) -> None:
         call = self.calls.claim(call_id)

@@ -11,6 +11,7 @@ __all__ = [
     "integer_of",
     "json_text",
     "list_of",
+    "milliseconds_of",
     "natural_of",
     "optional_text",
     "path_of_url",
@@ -75,6 +76,13 @@ def natural_of(value: object) -> int:
     """Return a count: 0 for other values and negative numbers."""
     number = integer_of(value)
     return number if number is not None and number > 0 else 0
+
+
+def milliseconds_of(value: object, unit_ms: int = 1) -> int | None:
+    """Return milliseconds since 1970 for a number of units of ``unit_ms``, up to the year 9999; None for others."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _CLOCK_MS_MAX // unit_ms:
+        return None
+    return int(value * unit_ms)
 
 
 class Moment:

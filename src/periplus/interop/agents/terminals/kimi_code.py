@@ -28,4 +28,5 @@ AGENT: Final = Agent(
     "Restart it; /mcp lists the server. It reads the servers of .mcp.json too.",
     sources=("@moonshot-ai/kimi-code 2.1.0: dist/main.mjs",),
     lacks=(NO_HOOKS,),
+    format="kimi-code",
 )  # fmt: skip

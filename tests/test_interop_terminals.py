@@ -1,0 +1,192 @@
+"""Sessions of agents in a terminal: real files counted here with plain json and SQLite, and what the formats hold."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from cli_support import Shell
+from interop_samples import SAMPLES
+from interop_samples_terminals import KIMI_AGENTS, TERMINAL_SAMPLES, as_logs
+from interop_support import KEY, SHARED, Objects, check, named, steps_of
+from periplus.base.errors import FormatError
+from periplus.interop import import_transcripts
+
+pytestmark = pytest.mark.quick
+
+
+def real(name: str) -> Path:
+    path = SHARED / name
+    if not path.exists():
+        pytest.skip(f"real transcripts are not beside the repository: no file {path}")
+    return path
+
+
+def take(path):
+    found = list(import_transcripts(str(path), trail_key=KEY, put_object=Objects().put))
+    for imported in found:
+        check(imported)
+        for child in imported.children:
+            check(child)
+    return found
+
+
+def refused(path) -> str:
+    with pytest.raises(FormatError) as caught:
+        take(path)
+    assert str(path) in str(caught.value)
+    return caught.value.wrong
+
+
+def lines_of(path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def agrees(imported, expected: Counter) -> None:
+    """Compare the counts with those of another reader: prompts, says, comments, tools, paired, model_calls."""
+    counts = imported.counts
+    for name in ("prompts", "says", "comments", "tools", "paired", "model_calls"):
+        assert counts["tools_paired" if name == "paired" else name] == expected[name], name
+    assert tuple(imported.tokens) == (expected["fresh"], expected["cached"], expected["out"])
+    assert imported.unknown == {}
+    assert imported.unreadable_lines == []
+    assert all(step.source for step in steps_of(imported))
+
+
+# -- Kimi Code
+
+
+def kimi_counts(path) -> Counter:
+    counts = Counter()
+    calls, results = set(), set()
+    for record in lines_of(path):
+        event = record.get("event", {})
+        part = event.get("part", {})
+        origin = record.get("message", {}).get("origin", {})
+        if record["type"] == "context.append_message":
+            counts["prompts"] += origin in ({"kind": "user"}, {"kind": "system_trigger", "name": "subagent"})
+        elif record["type"] == "usage.record":
+            usage = record["usage"]
+            counts["model_calls"] += 1
+            counts["fresh"] += usage["inputOther"] + usage["inputCacheCreation"]
+            counts["cached"] += usage["inputCacheRead"]
+            counts["out"] += usage["output"]
+        counts["says"] += part.get("type") == "text"
+        counts["comments"] += part.get("type") == "think"
+        if event.get("type") == "tool.call":
+            calls.add(event["toolCallId"])
+        if event.get("type") == "tool.result":
+            results.add(event["toolCallId"])
+    counts["tools"], counts["paired"] = len(calls), len(calls & results)
+    return counts
+
+
+@pytest.mark.parametrize("name", ["small.jsonl", "subagent_agent-0.jsonl"])
+def test_real_logs_of_kimi_code(name):
+    path = real(f"kimi-code/agent-sessions/{name}")
+    (imported,) = take(path)
+    agrees(imported, kimi_counts(path))
+    assert take(path) == [imported]
+    records = lines_of(path)
+    times = [record["time"] for record in records if "time" in record] + [records[0]["created_at"]]
+    assert (imported.started_ms, imported.ended_ms) == (min(times), max(times))
+    assert imported.cwd == "/private/tmp/as-agent-lab/kimi/project"
+
+
+def test_the_state_of_a_session_of_kimi_code_names_the_file_to_give():
+    assert "name the main agent's own file, agents/main/wire.jsonl" in refused(
+        real("kimi-code/agent-sessions/state.json")
+    )
+
+
+def test_subagents_of_kimi_code_are_children(tmp_path):
+    path = as_logs(tmp_path, KIMI_AGENTS)
+    (imported,) = take(path)
+    (child,) = imported.children
+    assert (imported.session_id, imported.cwd, imported.agent_id) == ("session_1", "/w", None)
+    assert (child.agent, child.session_id, child.agent_id) == ("kimi-code/explore", "session_1", "agent-0")
+    (spawn,) = named(imported, "AGENT_SPAWN")
+    assert spawn.operands[2].value == child.trail_digest
+    assert take(path.parents[1] / "agent-0" / "wire.jsonl") == [child]
+    outcomes = [(step.outcome, step.exit_code) for step in named(imported, "COMMAND_RUN", "FILE_EDIT")]
+    assert outcomes == [("failed", 2), ("denied", None)]
+
+
+def test_links_beside_a_session_of_kimi_code_are_not_followed(tmp_path):
+    path = as_logs(tmp_path, KIMI_AGENTS)
+    agents = path.parents[1]
+    os.rename(agents / "agent-0", tmp_path / "elsewhere")
+    os.symlink(tmp_path / "elsewhere", agents / "agent-0")
+    state = path.parents[2] / "state.json"
+    state.write_text(json.dumps({"cwd": "/mine", "id": "session_9"}))
+    os.rename(state, tmp_path / "state")
+    os.symlink(tmp_path / "state", state)
+    (imported,) = take(path)
+    assert imported.children == ()
+    assert (imported.session_id, imported.cwd) == ("session_1", "/w")
+
+
+def test_other_versions_of_the_log_of_kimi_code_are_counted(tmp_path):
+    records = [{**KIMI_AGENTS["main"][0], "protocol_version": "2.0"}, *KIMI_AGENTS["main"][1:]]
+    (imported,) = take(as_logs(tmp_path, {**KIMI_AGENTS, "main": records}))
+    assert imported.unknown["protocol 2.0"] == 1
+    assert imported.counts["tools"] == 4
+    cut = as_logs(tmp_path / "cut", {**KIMI_AGENTS, "main": KIMI_AGENTS["main"][3:]})  # without its first records
+    assert take(cut)[0].counts["prompts"] == 1
+
+
+def test_the_log_of_the_older_kimi_cli_is_told_apart(tmp_path):
+    path = tmp_path / "wire.jsonl"
+    message = {"timestamp": 1.5, "message": {"type": "TurnBegin", "payload": {"user_input": "go"}}}
+    path.write_text(json.dumps({"type": "metadata", "protocol_version": "1.3"}) + "\n" + json.dumps(message) + "\n")
+    assert "the older Kimi CLI" in refused(path)
+
+
+# -- All of them
+
+
+def placed(home: Path, project: Path) -> dict[str, Path]:
+    """Put a session of each format where its agent keeps it, held in the project; gives the files by format."""
+    held = str(project)
+    kimi = {**KIMI_AGENTS, "state": {**KIMI_AGENTS["state"], "cwd": held}}
+    return {"kimi-code": as_logs(home / ".kimi-code", kimi)}
+
+
+def test_all_sessions_of_a_project_are_found(tmp_path):
+    for name in ("shop", "home"):
+        (tmp_path / name).mkdir()
+    shell = Shell(tmp_path / "shop", tmp_path / "home")
+    shell("init")
+    files = placed(shell.home, shell.folder)
+    shell("trail", "import", "--all")
+    listed = shell.json("trail", "list").trails
+    agents = [one.value["agent"] for one in listed]
+    assert sorted(name for name in agents if "/" not in name) == sorted(files)
+    before = {one.id for one in listed}
+    shell("trail", "import", "--all")
+    assert {one.id for one in shell.json("trail", "list").trails} == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(TERMINAL_SAMPLES))
+def test_changed_bytes_give_an_error_or_a_sound_trail(name, tmp_path):
+    path = SAMPLES[name].write(tmp_path, SAMPLES[name].data)
+    whole = path.read_bytes()
+    chance = random.Random(5)
+    taken = 0
+    for _ in range(200):
+        data = bytearray(whole)
+        for _ in range(chance.choice((1, 4, 40))):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        path.write_bytes(data)
+        try:
+            take(path)
+            taken += 1
+        except FormatError as error:
+            assert str(path) in str(error)  # noqa: PT017 - either is right
+    assert taken > 20
