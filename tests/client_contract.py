@@ -11,7 +11,7 @@ import pytest
 
 from client_support import Client, Shop, say
 
-PROMPT = "Harden the password check"
+PROMPT = "Harden the password check: are passwords hashed with argon2id?"
 DECISION = "Passwords are hashed with argon2id"
 LESSON = "Mails go out through the queue of the shop"
 _LAST = "The check uses argon2 now."
@@ -41,6 +41,7 @@ def keeps_the_contract(client: Client, folder) -> None:
         PROMPT,
         client.tool("recall", {"question": "How do mails go out?"}),
         client.command("cat src/mail.py"),
+        *([client.read(shop, "src/auth.py")] if client.reads_first else []),
         lambda: client.edit(shop, "src/auth.py", "hash(password)", "argon2(password)"),
         say(_LAST),
     )
@@ -55,6 +56,7 @@ def keeps_the_contract(client: Client, folder) -> None:
     assert trail["status"] == "success"
     assert PROMPT in trail["title"]
     assert "auth.py" in {os.path.basename(path) for path in trail["files"]}
+    assert "What this project's memory says" not in shop("trail", "show", trail["id"], "--json").out
     shown = shop("trail", "show", trail["id"]).lines
     kinds = [next((kind for kind in client.steps if f" {kind} " in f" {line} "), "") for line in shown]
     assert {kind: kinds.count(kind) for kind in client.steps} == client.steps

@@ -128,7 +128,9 @@ class Run:
 class Client:
     """``name`` is Periplus' own for it; ``files`` are settings that the project had before; ``leaves`` are names of what the client itself leaves in it.
     ``says_end``: its hooks are told when a session ends. ``node`` is the oldest version of Node that its script runs in, 0 for a program
-    that needs none. ``scope`` are more words for `connect`; ``steps`` are the steps of the session of ``client_contract``, by kind.
+    that needs none. ``reads_first``: it refuses to edit a file that the model has not read by its tool.
+    ``told_times``: it gives the model the text of a server's answer, and with 2 also its structured content. ``scope`` are more words
+    for `connect`; ``steps`` are the steps of the session of ``client_contract``, by kind.
     """
 
     name: str
@@ -136,6 +138,8 @@ class Client:
     says_end = True
     program: str  # a pattern in INSTALLED, of the package for this machine
     node = 0
+    reads_first = False
+    told_times = 1
     scope: tuple[str, ...] = ()
     steps: Mapping[str, int] = {}
     files: tuple[tuple[str, bytes], ...] = ()

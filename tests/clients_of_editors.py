@@ -2,8 +2,62 @@
 
 from __future__ import annotations
 
-__all__ = ["EDITOR_CLIENTS"]
+__all__ = ["EDITOR_CLIENTS", "QwenCode"]
 
-from client_support import Client
+import json
+import os
+from collections.abc import Mapping
 
-EDITOR_CLIENTS: tuple[Client, ...] = ()
+from client_support import Client, calls, write
+
+
+class QwenCode(Client):
+    """It tells the model of a server's tools by name and beginning, and of their arguments when it asks for them."""
+
+    name = "qwen-code"
+    says_end = False  # not without a terminal
+    program = ".bin/qwen"
+    node = 22
+    reads_first = True
+    told_times = 2
+    steps: Mapping[str, int] = {
+        "PROMPT": 1,
+        "MODEL_CALL": 5,
+        "TOOL_CALL": 1,
+        "COMMAND_RUN": 1,
+        "FILE_READ": 1,
+        "FILE_EDIT": 1,
+        "SAY": 1,
+    }
+    files = ((".qwen/settings.json", b'{\n  // ours\n  "ui": { "hideTips": true },\n  "$version": 4\n}\n'),)
+
+    def prepare(self, shop, url):
+        settings = {
+            "security": {"auth": {"selectedType": "openai"}},
+            "privacy": {"usageStatisticsEnabled": False},
+            "general": {"enableAutoUpdate": False},
+            "memory": {"enableManagedAutoMemory": False},
+        }
+        write(shop.home / ".qwen/settings.json", settings)
+        return {"OPENAI_API_KEY": "test", "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_MODEL": "chat-test"}
+
+    def words(self, prompt, *, goes_on):
+        return [*(["--continue"] if goes_on else []), "--yolo", "-p", prompt]
+
+    def read(self, shop, *paths):
+        return calls(*(("read_file", {"file_path": os.fspath(shop.folder / path)}) for path in paths))
+
+    def edit(self, shop, path, old, new):
+        return calls(("edit", {"file_path": os.fspath(shop.folder / path), "old_string": old, "new_string": new}))
+
+    def command(self, command):
+        return calls(("run_shell_command", {"command": command, "is_background": False}))
+
+    def tool(self, name, args):
+        return calls((f"mcp__periplus__{name}", args))
+
+    def lists_tool(self, body, name):
+        return f"mcp__periplus__{name}" in json.dumps(body["messages"][:2])
+
+
+EDITOR_CLIENTS: tuple[Client, ...] = (QwenCode(),)

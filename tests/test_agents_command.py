@@ -31,8 +31,8 @@ def test_all_known_agents_are_listed_and_none_is_found_on_a_bare_machine(sh):
     assert told["codex"].parts == ["server", "hooks", "instructions", "skill"]
     assert told["aider"].parts == ["instructions"]
     assert told["vscode"].waiting is None
-    assert (told["codex"].tried, told["qwen-code"].tried) == ("0.171", "")
-    assert told["qwen-code"].listed
+    assert (told["codex"].tried, told["cursor"].tried) == ("0.171", "")
+    assert told["auggie"].listed
     said = sh("agents", env={"PATH": "/nonexistent"})
     assert said.lines[-1] == "No agent is connected. Next: periplus connect"
     assert not any(line.startswith("aider") for line in said.lines)

@@ -9,6 +9,7 @@ import shutil
 import pytest
 
 from client_support import CLIENTS, FILES, ClaudeCode, Codex, Shop, say
+from clients_of_editors import EDITOR_CLIENTS
 
 pytestmark = [pytest.mark.rig, pytest.mark.slow]
 
@@ -16,6 +17,7 @@ PROMPT = "Harden the password check"
 DECISION = "Passwords are hashed with argon2id"
 TRAP = "The billing worker calls check at night"
 LESSON = "Mails go out through the queue of the shop"
+HOOKED = (*CLIENTS, *(client for client in EDITOR_CLIENTS if client.has_hooks))
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def shop_of(tmp_path):
     return make
 
 
-@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+@pytest.mark.parametrize("client", HOOKED, ids=lambda client: client.name)
 def test_a_session(client, shop_of):
     shop, before = shop_of(client)
 
@@ -71,7 +73,7 @@ def test_a_session(client, shop_of):
     assert (shop.folder / "src/mail.py").read_bytes() == FILES["src/mail.py"]
 
     # The server answers, and nothing that was told is lost.
-    assert run.news(4, LESSON) == 1
+    assert run.news(4, LESSON) == client.told_times
     assert b"argon2(password)" in (shop.folder / "src/auth.py").read_bytes()
     for told in (DECISION, TRAP, LESSON):
         assert told in run.said(5)
@@ -131,7 +133,7 @@ def test_a_client_that_was_killed(shop_of):
     assert any("FILE_EDIT" in line and "auth.py" in line for line in shop("trail", "show", trail.id).lines)
 
 
-@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+@pytest.mark.parametrize("client", HOOKED, ids=lambda client: client.name)
 def test_a_session_that_goes_on(client, shop_of):
     """Its model has the brief again, and its trail both prompts."""
     shop, _ = shop_of(client)

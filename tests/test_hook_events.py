@@ -83,6 +83,9 @@ EVENTS = [
      {"kind": "after-tool", "session": "v-1"}),
     ("opencode", "PostToolUse", {"session_id": "o-1", "cwd": "/p", "tool_name": "bash", "tool_input": {"command": "ls"}, "tool_response": "a"},
      {"kind": "after-tool", "session": "o-1"}),
+    ("qwen-code", "PostToolUse", {**CLAUDE, "tool_name": "run_shell_command", "tool_input": {"command": "make", "is_background": False},
+     "tool_response": {"llmContent": "Command: make", "returnDisplay": ""}, "tool_use_id": "toolu_1", "tool_call_id": "call_1", "duration_ms": 14},
+     {"kind": "after-tool", "call": "toolu_1", "duration_ms": 14}),
 ]  # fmt: skip
 
 
@@ -149,6 +152,9 @@ REPLIES = [
     ("vscode", "UserPromptSubmit", FACTS, {"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": "A fact."}}),
     ("opencode", "PreToolUse", DENIED, {"hookSpecificOutput": {"hookEventName": "PreToolUse", "additionalContext": "A fact.",
      "permissionDecision": "deny", "permissionDecisionReason": "bob has it"}}),
+    ("qwen-code", "PreToolUse", ASKED, {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask",
+     "permissionDecisionReason": "bob has it"}}),
+    ("qwen-code", "PostToolUse", FACTS, {"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": "A fact."}}),
 ]  # fmt: skip
 
 

@@ -7,6 +7,7 @@ __all__ = ["configure", "execute"]
 import argparse
 
 from periplus.cli.common.face import Face
+from periplus.interop.hooks.events import AGENTS
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:
@@ -14,7 +15,7 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:
     add = parser.add_argument
     add("event", metavar="EVENT", help="the agent's name of the event, such as SessionStart, PostToolUse, BeforeTool; its JSON on standard input")  # fmt: skip
     add("--agent", default="claude-code", metavar="AGENT",
-        help="claude-code, codex, cursor, vscode, gemini or opencode (default: claude-code)")  # fmt: skip
+        help=f"one of {', '.join(AGENTS)} (default: claude-code)")  # fmt: skip
     add("--wait", action="store_true", help="process the event before exiting, for machines that stop with their agent")  # fmt: skip
 
 

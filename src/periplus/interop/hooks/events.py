@@ -65,6 +65,7 @@ AGENTS: Final[dict[str, HookAgent]] = {
         HookAgent("vscode", "vscode", "claude", _TELLS, asks=True),
         HookAgent("gemini", "gemini-cli", "gemini", frozenset({"session-start", "prompt", "after-tool"}), asks=False),
         HookAgent("opencode", "opencode", "claude", _TELLS, asks=False),
+        HookAgent("qwen-code", "qwen-code", "claude", frozenset({"session-start", "prompt", "after-tool"}), asks=True),
     )
 }
 _NAMES: Final[dict[HookKind, str]] = {
