@@ -10,6 +10,7 @@ import pytest
 
 from client_support import CLIENTS, FILES, ClaudeCode, Codex, Shop, say
 from clients_of_editors import EDITOR_CLIENTS
+from clients_of_terminals import TERMINAL_CLIENTS
 
 pytestmark = [pytest.mark.rig, pytest.mark.slow]
 
@@ -17,7 +18,7 @@ PROMPT = "Harden the password check"
 DECISION = "Passwords are hashed with argon2id"
 TRAP = "The billing worker calls check at night"
 LESSON = "Mails go out through the queue of the shop"
-HOOKED = (*CLIENTS, *(client for client in EDITOR_CLIENTS if client.has_hooks))
+HOOKED = (*CLIENTS, *(client for client in (*EDITOR_CLIENTS, *TERMINAL_CLIENTS) if client.has_hooks))
 
 
 @pytest.fixture

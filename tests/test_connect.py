@@ -729,9 +729,9 @@ def test_stopped_at_every_call(tmp_path, what, share):
 def test_every_hook_is_one_that_is_understood(place, name):
     """The events are the agents' own names, and ``periplus hook`` knows each of them, and the agent."""
     place.connect(name)
-    text = "".join(path.read_text() for path in place.base.rglob("*") if path.suffix in (".json", ".js"))
+    text = "".join(path.read_text() for path in place.base.rglob("*") if path.suffix in (".json", ".js", ".ts"))
     events = set(re.findall(r"hook ([A-Za-z]+) --agent " + name, text))
-    if name == "opencode":
+    if name in ("opencode", "pi"):
         events = set(re.findall(r'ask\("([A-Za-z]+)"', text))
     kinds = {kind_of(event) for event in events}
     assert kinds >= {"session-start", "prompt", "before-tool", "after-tool", "compact", "turn-end"}

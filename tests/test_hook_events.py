@@ -86,6 +86,8 @@ EVENTS = [
     ("qwen-code", "PostToolUse", {**CLAUDE, "tool_name": "run_shell_command", "tool_input": {"command": "make", "is_background": False},
      "tool_response": {"llmContent": "Command: make", "returnDisplay": ""}, "tool_use_id": "toolu_1", "tool_call_id": "call_1", "duration_ms": 14},
      {"kind": "after-tool", "call": "toolu_1", "duration_ms": 14}),
+    ("pi", "PostToolUseFailure", {"session_id": "p-1", "transcript_path": "/s.jsonl", "cwd": "/p", "tool_name": "edit", "tool_input": {"path": "a"}, "error": "no match"},
+     {"kind": "after-tool", "session": "p-1", "transcript": "/s.jsonl", "is_failed": True, "error": "no match"}),
 ]  # fmt: skip
 
 
@@ -116,6 +118,7 @@ STEPS = [
     ("cursor", "postToolUse", "Shell", {"command": "frobnicate"}, ("COMMAND_RUN", "frobnicate", "/p")),
     ("vscode", "PostToolUse", "run_in_terminal", {"command": "frobnicate"}, ("COMMAND_RUN", "frobnicate", "/p")),
     ("opencode", "PostToolUse", "read", {"filePath": "/p/a.py"}, ("FILE_READ", "/p/a.py", None)),
+    ("pi", "PostToolUse", "edit", {"path": "a.py", "edits": [{"oldText": "x", "newText": "y"}]}, ("FILE_EDIT", "a.py", "x", "y")),
     ("claude-code", "PostToolUse", "mcp__db__query", {"sql": "select 1"}, ("TOOL_CALL", "db", "query", '{"sql":"select 1"}')),
 ]  # fmt: skip
 

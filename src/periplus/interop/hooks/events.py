@@ -66,6 +66,7 @@ AGENTS: Final[dict[str, HookAgent]] = {
         HookAgent("gemini", "gemini-cli", "gemini", frozenset({"session-start", "prompt", "after-tool"}), asks=False),
         HookAgent("opencode", "opencode", "claude", _TELLS, asks=False),
         HookAgent("qwen-code", "qwen-code", "claude", frozenset({"session-start", "prompt", "after-tool"}), asks=True),
+        HookAgent("pi", "pi-agent", "claude", _TELLS, asks=True),
     )
 }
 _NAMES: Final[dict[HookKind, str]] = {
