@@ -5,7 +5,9 @@ from __future__ import annotations
 __all__ = ["TERMINAL_SAMPLES"]
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +104,83 @@ KIMI_AGENTS = {
     },
 }
 
+
+def as_database(path: Path, tables: dict[str, str], data: Any) -> Path:
+    """A database with ``tables``, by their columns, and their rows; what is no cell is JSON in it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for table, columns in tables.items():
+            connection.execute(f"CREATE TABLE {table} ({columns})")
+            names = [column.split()[0] for column in columns.split(", ")]
+            rows = data.get(table)
+            for row in rows if isinstance(rows, list) else ():
+                if isinstance(row, dict):
+                    cells = [_cell(row.get(name)) for name in names]
+                    connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(names))})", cells)
+    return path
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if value is None or isinstance(value, float) or (isinstance(value, int) and abs(value) < 2**63):
+        return value
+    return json.dumps(value)
+
+
+# The tables of Crush as its migrations leave them, without keys and triggers: any row must be possible.
+CRUSH_TABLES = {
+    "sessions": "id TEXT, parent_session_id TEXT, title TEXT, message_count INTEGER, prompt_tokens INTEGER, "
+    "completion_tokens INTEGER, cost REAL, updated_at INTEGER, created_at INTEGER, summary_message_id TEXT, todos TEXT",
+    "messages": "id TEXT, session_id TEXT, role TEXT, parts TEXT, model TEXT, created_at INTEGER, updated_at INTEGER, "
+    "finished_at INTEGER, provider TEXT, is_summary_message INTEGER",
+    "files": "id TEXT, session_id TEXT, path TEXT, content TEXT, version INTEGER, created_at INTEGER, updated_at INTEGER",
+}
+
+
+def as_crush(folder: Path, data: Any) -> Path:
+    return as_database(folder / ".crush" / "crush.db", CRUSH_TABLES, data)
+
+
+def _row(
+    at: int, name: str, session: str, role: str, *parts: tuple[str, dict[str, Any]], **more: Any
+) -> dict[str, Any]:
+    made = [{"type": kind, "data": part} for kind, part in parts]
+    return {"id": name, "session_id": session, "role": role, "parts": made, "model": "m-1", "created_at": MS // 1000 + at,
+            "updated_at": MS // 1000 + at, "is_summary_message": 0, **more}  # fmt: skip
+
+
+CRUSH = {
+    "sessions": [
+        {"id": "s1", "title": "T", "prompt_tokens": 900, "completion_tokens": 20, "created_at": MS // 1000, "updated_at": MS // 1000},
+        {"id": "m2$$c3", "parent_session_id": "s1", "title": "New Agent Session", "created_at": MS // 1000 + 4},
+        {"id": "title-s1", "parent_session_id": "s1", "title": "Generate a title", "created_at": MS // 1000},
+    ],
+    "messages": [
+        _row(1, "m1", "s1", "user", ("text", {"text": "Fix it"}), ("binary", {"Path": "a.png", "MIMEType": "image/png"}),
+             ("finish", {"reason": "stop", "time": 0})),
+        _row(2, "m2", "s1", "assistant", ("reasoning", {"thinking": "hm", "signature": ""}), ("text", {"text": "I look."}),
+             ("tool_call", {"id": "c1", "name": "bash", "input": '{"command": "ls", "working_dir": "/w"}', "finished": True}),
+             ("tool_call", {"id": "c2", "name": "edit", "input": '{"file_path": "/w/a", "old_string": "1", "new_string": "2"}'}),
+             ("tool_call", {"id": "c3", "name": "agent", "input": '{"prompt": "Count"}', "finished": True}),
+             ("finish", {"reason": "tool_use", "time": MS // 1000 + 3})),
+        _row(4, "m3", "s1", "tool",
+             ("tool_result", {"tool_call_id": "c1", "name": "bash", "content": "a\nExit code 2", "is_error": False}),
+             ("tool_result", {"tool_call_id": "c2", "name": "edit", "content": "User denied permission", "is_error": True}),
+             ("tool_result", {"tool_call_id": "c3", "name": "agent", "content": "3", "is_error": False}),
+             ("finish", {"reason": "stop", "time": 0})),
+        _row(5, "m4", "s1", "user", ("shell_command", {"command": "ls", "output": "a", "exit_code": 0})),
+        _row(6, "m5", "s1", "assistant", ("text", {"text": "So far"}), is_summary_message=1),
+        _row(7, "m6", "s1", "assistant", ("hologram", {"a": "b"}), ("finish", {"reason": "canceled", "message": "User canceled request"})),
+        _row(8, "m7", "s1", "oracle", ("text", {"text": "?"})),
+        _row(4, "n1", "m2$$c3", "user", ("text", {"text": "Count"})),
+        _row(4, "n2", "m2$$c3", "assistant", ("text", {"text": "3"}), ("finish", {"reason": "end_turn"})),
+    ],
+}  # fmt: skip
+
 TERMINAL_SAMPLES: dict[str, tuple[str, Any, Callable[[Path, Any], Path]]] = {
     "kimi-code-lines": ("kimi-code", KIMI, as_lines),
     "kimi-code-folder": ("kimi-code", KIMI_AGENTS, as_logs),
+    "crush-database": ("crush", CRUSH, as_crush),
 }

@@ -17,6 +17,7 @@ from periplus.base.clock import SystemClock
 from periplus.base.errors import FormatError, PeriplusError
 from periplus.interop import import_transcripts
 from periplus.interop.file_footprint import SETTLED_MS, footprint
+from periplus.interop.formats import format_of
 from periplus.journal import Writer
 from periplus.project import Project
 from periplus.project.trail_store.cards import Calls
@@ -99,7 +100,7 @@ def test_what_is_said_of_a_file_that_did_not_change_is_what_its_import_says(impo
     path = sample.write(tmp_path, sample.data)
     importing(path)
     again, was_read = importing(path)
-    assert was_read == (sample.format == "opencode")
+    assert was_read == (format_of(sample.format).shape == "database")
     for note in importing.notes if not was_read else ():
         note.unlink()
     by_reading, was_read = importing(path)
@@ -309,7 +310,7 @@ print(sorted(one for one in opened - seen if os.path.exists(one)), len(opened))
 """
     paths = []
     for name, sample in SAMPLES.items():
-        if sample.format != "opencode":
+        if format_of(sample.format).shape != "database":
             (tmp_path / name).mkdir()
             paths.append((sample.write(tmp_path / name, sample.data), sample.format))
     (tmp_path / "claude").mkdir()

@@ -127,7 +127,7 @@ def test_every_format_is_explained():
     for row in FORMATS:
         assert f"| {row.agent} | `{row.name}` |" in text
         for place in row.places:
-            assert f"~/{'/'.join(place.folder[:2])}" in text
+            assert f"{'' if place.in_project else '~/'}{'/'.join(place.folder[:2])}" in text
     rows = [line for line in text.splitlines() if line.startswith("| ") and "`" in line and "--format" not in line]
     assert len(rows) == len(FORMATS) + 1  # and git
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import random
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from cli_support import Shell
 from interop_samples import SAMPLES
-from interop_samples_terminals import KIMI_AGENTS, TERMINAL_SAMPLES, as_logs
+from interop_samples_terminals import CRUSH, KIMI_AGENTS, MS, TERMINAL_SAMPLES, as_crush, as_logs
 from interop_support import KEY, SHARED, Objects, check, named, steps_of
 from periplus.base.errors import FormatError
 from periplus.interop import import_transcripts
@@ -147,6 +149,81 @@ def test_the_log_of_the_older_kimi_cli_is_told_apart(tmp_path):
     assert "the older Kimi CLI" in refused(path)
 
 
+# -- Crush, by its source alone: there is no real database
+
+
+def test_subagents_of_crush_are_children(tmp_path):
+    path = as_crush(tmp_path, CRUSH)
+    (imported,) = take(path)
+    (child,) = imported.children
+    assert (imported.session_id, imported.cwd, imported.model) == ("s1", str(tmp_path), "m-1")
+    assert (child.agent, child.session_id, child.title) == ("crush/subagent", "m2$$c3", "Count")
+    (spawn,) = named(imported, "AGENT_SPAWN")
+    assert spawn.operands[2].value == child.trail_digest
+    (command,) = named(imported, "COMMAND_RUN")
+    assert (command.outcome, command.exit_code, command.operands[1]) == ("failed", 2, "/w")
+    assert [step.outcome for step in named(imported, "FILE_EDIT")] == ["denied"]
+    assert (imported.started_ms, imported.ended_ms) == (MS, MS + 8000)
+    assert imported.unknown == {"part: hologram": 1, "role: oracle": 1}
+    assert imported.skipped == {"local command": 1}
+
+
+def test_a_session_of_crush_that_grows_stays_one_trail_among_others(tmp_path):
+    path = as_crush(tmp_path, CRUSH)
+    more = [{"id": "s2", "title": "U", "created_at": MS // 1000 + 60}]
+    said = {
+        "id": "o1",
+        "session_id": "s2",
+        "role": "user",
+        "parts": [{"type": "text", "data": {"text": "go"}}],
+        "created_at": 9,
+    }
+    (before,) = take(path)
+    as_crush(tmp_path, {"sessions": [*CRUSH["sessions"], *more], "messages": [*CRUSH["messages"], said]})
+    first, second = take(path)
+    assert (first, second.session_id, second.counts["prompts"]) == (before, "s2", 1)
+
+
+# -- Databases
+
+
+@pytest.mark.parametrize("name", [name for name in TERMINAL_SAMPLES if name.endswith("-database")])
+def test_nothing_is_written_beside_a_database_and_a_log_is_read(name, tmp_path):
+    path = SAMPLES[name].write(tmp_path, SAMPLES[name].data)
+    before = {one: one.read_bytes() for one in path.parent.iterdir()}
+    (whole,) = take(path)
+    assert {one: one.read_bytes() for one in path.parent.iterdir()} == before
+    with closing(sqlite3.connect(path)) as writer:
+        writer.execute("PRAGMA journal_mode=WAL")
+        writer.execute("DELETE FROM messages WHERE rowid = 2")
+        writer.commit()
+        (imported,) = take(path)
+        assert imported.counts["lines"] == whole.counts["lines"] - 1
+
+
+@pytest.mark.parametrize("name", [name for name in TERMINAL_SAMPLES if name.endswith("-database")])
+def test_a_database_with_a_view_or_without_its_end_is_refused(name, tmp_path):
+    path = SAMPLES[name].write(tmp_path, SAMPLES[name].data)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("ALTER TABLE messages RENAME TO others")
+        connection.execute("CREATE VIEW messages AS SELECT * FROM others, others AS more")
+    assert "SQLite database" in refused(path)
+    path = SAMPLES[name].write(tmp_path, SAMPLES[name].data)
+    path.write_bytes(path.read_bytes()[:-100])
+    assert "SQLite database" in refused(path)
+
+
+@pytest.mark.parametrize("name", [name for name in TERMINAL_SAMPLES if name.endswith("-database")])
+def test_a_row_that_is_too_large_is_counted(name, tmp_path):
+    path = SAMPLES[name].write(tmp_path, SAMPLES[name].data)
+    (whole,) = take(path)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE messages SET role = zeroblob(40 << 20) WHERE rowid = 2")
+    (imported,) = take(path)
+    assert imported.unreadable_lines == [2]
+    assert imported.counts["prompts"] == whole.counts["prompts"]
+
+
 # -- All of them
 
 
@@ -154,7 +231,7 @@ def placed(home: Path, project: Path) -> dict[str, Path]:
     """Put a session of each format where its agent keeps it, held in the project; gives the files by format."""
     held = str(project)
     kimi = {**KIMI_AGENTS, "state": {**KIMI_AGENTS["state"], "cwd": held}}
-    return {"kimi-code": as_logs(home / ".kimi-code", kimi)}
+    return {"kimi-code": as_logs(home / ".kimi-code", kimi), "crush": as_crush(project, CRUSH)}
 
 
 def test_all_sessions_of_a_project_are_found(tmp_path):

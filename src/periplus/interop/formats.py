@@ -99,6 +99,10 @@ FORMATS: Final[tuple[Format, ...]] = (
         places=(Place((".kimi-code", "sessions"), 4, "wire.jsonl", held_in="cwd|workDir", card=("agents/main/wire.jsonl", "state.json")),),
     ),
     Format(
+        "crush", "Crush", "sessions of Crush", "periplus.interop.importers.crush", "database", grows=False,
+        places=(Place((".crush",), 0, "crush.db", held_in="", in_project=True),),
+    ),
+    Format(
         "cursor", "Cursor", "a transcript of Cursor", "periplus.interop.importers.cursor", "lines", grows=True,
         places=(Place((".cursor", "projects"), 3, "*.jsonl"),),
     ),

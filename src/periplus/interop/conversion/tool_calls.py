@@ -36,7 +36,7 @@ _OLD: Final = ("old_string", "oldString", "old_str", "oldStr", "old_text", "oldT
 _NEW: Final = ("new_string", "newString", "new_str", "newStr", "new_text", "newText", "replace")
 _CONTENT: Final = ("content", "contents", "file_text", "fileText", "text", "code_edit")
 _COMMAND: Final = ("command", "cmd", "CommandLine", "script")
-_CWD: Final = ("cwd", "workdir", "directory", "dir_path", "working_directory", "workingDirectory", "Cwd")
+_CWD: Final = ("cwd", "workdir", "directory", "dir_path", "working_directory", "workingDirectory", "Cwd", "working_dir")
 _PATTERN: Final = ("pattern", "regex", "query", "search_term", "searchTerm", "regex_pattern")
 _TASK: Final = ("prompt", "task", "message", "query", "objective", "task_description")
 _AGENT: Final = ("subagent_type", "subagentType", "agent_name", "agent_type", "agent", "name", "subagent_name")
@@ -258,7 +258,8 @@ _NAMES: Final[dict[_Planner, str]] = {
     _list: "glob ls list list_dir list_directory list_files find_file find_files glob_file_search file_search",
     _fetch: "webfetch web_fetch fetchurl fetch fetch_url browser_navigate browse",
     _web_search: "websearch web_search google_web_search search_web",
-    _plan: "todowrite todo_write write_todos update_plan task_tracker todo update_todo_list taskcreate taskupdate",
+    _plan: "todowrite todo_write write_todos update_plan task_tracker todo update_todo_list taskcreate taskupdate "
+    "todos todolist",
     _spawn: "task delegate agent spawn_agent delegate_to_agent subagent",
     _ask: "question ask_user askuserquestion ask_followup_question ask_user_question request_user_input",
     _skill: "skill use_skill activate_skill invoke_skill",

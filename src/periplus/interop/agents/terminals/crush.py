@@ -39,4 +39,5 @@ AGENT: Final = Agent(
     "Restart it.",
     sources=("@charmland/crush 0.96.1: README.md",),
     lacks=(NO_HOOKS,),
+    format="crush",
 )  # fmt: skip

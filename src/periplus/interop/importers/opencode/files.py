@@ -15,29 +15,24 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 from periplus.base.errors import FormatError, PeriplusError
+from periplus.interop.conversion.session_tree import Branch, Card, Sessions, import_tree
 from periplus.interop.conversion.source import Head, Source
-from periplus.interop.importers.opencode.session import Card, Message, OpencodeImporter
+from periplus.interop.importers.opencode.session import Message, OpencodeImporter
 from periplus.interop.model import Imported
 from periplus.interop.readers.json_values import decode_table, text_of
 from periplus.interop.readers.line_reader import LINE_BYTES_MAX, open_regular
+from periplus.interop.readers.sqlite_reader import SQLITE_MARK
 
-CHILDREN_MAX: Final = 1000
-DEPTH_MAX: Final = 8
 FILES_MAX: Final = 1_000_000
-_SQLITE: Final = b"SQLite format 3\0"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
 
-class _Sessions(Protocol):
-    @property
-    def count(self) -> int: ...
-    def roots(self) -> Iterator[Card]: ...
-    def children(self, session_id: str) -> Iterator[Card]: ...
+class _Sessions(Sessions, Protocol):
     def messages(self, session_id: str) -> Iterator[Message]: ...
 
 
 def is_mine(head: Head) -> bool:
-    if head.data.startswith(_SQLITE):
+    if head.data.startswith(SQLITE_MARK):
         from periplus.interop.importers.opencode.database import is_opencode
 
         return is_opencode(head.path)
@@ -47,7 +42,7 @@ def is_mine(head: Head) -> bool:
 
 
 def read(source: Source) -> Iterator[Imported]:
-    if Head.of(source.path).data.startswith(_SQLITE):
+    if Head.of(source.path).data.startswith(SQLITE_MARK):
         from periplus.interop.importers.opencode.database import Database
 
         with Database(source.path) as database:
@@ -57,30 +52,15 @@ def read(source: Source) -> Iterator[Imported]:
 
 
 def _sessions_of(source: Source, sessions: _Sessions) -> Iterator[Imported]:
-    count = sessions.count
-    for number, card in enumerate(sessions.roots(), 1):
-        if source.is_elsewhere(card.values.get("directory")):
-            continue
-        yield _session_of(source, sessions, card, ())
-        if source.progress is not None:
-            source.progress(number, max(number, count))
+    def import_one(branch: Branch) -> Imported:
+        return _session_of(source, sessions, branch)
+
+    yield from import_tree(source, sessions, "directory", import_one)
 
 
-def _session_of(source: Source, sessions: _Sessions, card: Card, above: tuple[str, ...]) -> Imported:
-    """Import the session with this card, after those of its subagents."""
+def _session_of(source: Source, sessions: _Sessions, branch: Branch) -> Imported:
+    card, intake, children, is_child = branch
     session_id = text_of(card.values.get("id"))
-    lineage = (*above, session_id)
-    children: dict[str, Imported] = {}
-    left_out = 0
-    for child in sessions.children(session_id):
-        child_id = text_of(child.values.get("id"))
-        if child_id in lineage or len(lineage) > DEPTH_MAX or len(children) >= CHILDREN_MAX:
-            left_out += 1
-        else:
-            children[child_id] = _session_of(source, sessions, child, lineage)
-    intake = source.intake()
-    if left_out:
-        intake.skip("session of a subagent that is left out", left_out)
     importer = OpencodeImporter(intake, children.get)
     importer.learn(card.values)
     sha256 = hashlib.sha256(card.data)
@@ -96,7 +76,7 @@ def _session_of(source: Source, sessions: _Sessions, card: Card, above: tuple[st
             intake.skip("part that cannot be read", len(message.parts) - len(parts))
         importer.feed(count, message.values, parts)
     intake.count("lines", count)
-    agent = "opencode/subagent" if above else "opencode"
+    agent = "opencode/subagent" if is_child else "opencode"
     status = importer.finish()
     return source.trail(
         intake, "opencode", sha256.digest(), status, session_id, agent=agent, children=tuple(children.values())

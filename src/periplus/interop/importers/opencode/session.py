@@ -7,7 +7,7 @@ typed by a person.
 
 from __future__ import annotations
 
-__all__ = ["Card", "Message", "OpencodeImporter"]
+__all__ = ["Message", "OpencodeImporter"]
 
 from collections import deque
 from collections.abc import Callable
@@ -25,13 +25,6 @@ _SILENT: Final = frozenset({
 _ENDED: Final = frozenset({"completed", "success", "error"})
 _GOES_ON: Final = frozenset({"length", "tool-calls"})
 _CLOCK_MS_MAX: Final = 253_402_300_799_999
-
-
-class Card(NamedTuple):
-    """Facts of a session before its messages, and their bytes."""
-
-    values: dict[str, object]
-    data: bytes
 
 
 class Message(NamedTuple):

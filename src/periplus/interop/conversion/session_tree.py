@@ -1,0 +1,76 @@
+"""Sessions that name their parents: those of subagents become children of the trail of the session that began them."""
+
+from __future__ import annotations
+
+__all__ = ["CHILDREN_MAX", "DEPTH_MAX", "Branch", "Card", "Sessions", "import_tree"]
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple, Protocol
+
+from periplus.interop.conversion.intake import Intake
+from periplus.interop.conversion.source import Source
+from periplus.interop.model import Imported
+from periplus.interop.readers.json_values import text_of
+
+CHILDREN_MAX: Final = 1000
+DEPTH_MAX: Final = 8
+
+
+class Card(NamedTuple):
+    """Facts of a session before its messages, ``id`` among them, and their bytes."""
+
+    values: dict[str, object]
+    data: bytes
+
+
+class Branch(NamedTuple):
+    """A session with the trails of its subagents by the ids of their sessions; ``is_child`` for one of a subagent."""
+
+    card: Card
+    intake: Intake
+    children: dict[str, Imported]
+    is_child: bool
+
+
+class Sessions(Protocol):
+    """Sessions of a store: those without a parent, and those that a session began."""
+
+    @property
+    def count(self) -> int: ...
+    def roots(self) -> Iterator[Card]: ...
+    def children(self, session_id: str) -> Iterator[Card]: ...
+
+
+def import_tree(
+    source: Source, sessions: Sessions, folder: str, import_one: Callable[[Branch], Imported]
+) -> Iterator[Imported]:
+    """Yield the trails of the sessions without a parent. ``folder`` is the member of a card that names the folder of
+    its session.
+    """
+    count = sessions.count
+    for number, card in enumerate(sessions.roots(), 1):
+        if source.is_elsewhere(card.values.get(folder)):
+            continue
+        yield _import(source, sessions, card, (), import_one)
+        if source.progress is not None:
+            source.progress(number, max(number, count))
+
+
+def _import(
+    source: Source, sessions: Sessions, card: Card, above: tuple[str, ...], import_one: Callable[[Branch], Imported]
+) -> Imported:
+    """Import the session with this card, after those of its subagents."""
+    session_id = text_of(card.values.get("id"))
+    lineage = (*above, session_id)
+    children: dict[str, Imported] = {}
+    left_out = 0
+    for child in sessions.children(session_id):
+        child_id = text_of(child.values.get("id"))
+        if child_id in lineage or len(lineage) > DEPTH_MAX or len(children) >= CHILDREN_MAX:
+            left_out += 1
+        else:
+            children[child_id] = _import(source, sessions, child, lineage, import_one)
+    intake = source.intake()
+    if left_out:
+        intake.skip("session of a subagent that is left out", left_out)
+    return import_one(Branch(card, intake, children, bool(above)))
