@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["DECISION", "LESSON", "PROMPT", "connected_shop", "keeps_the_contract"]
+__all__ = ["DECISION", "LESSON", "PROMPT", "connected_shop", "keeps_the_contract", "refuses_what_is_claimed"]
 
 import os
 import shutil
@@ -64,3 +64,20 @@ def keeps_the_contract(client: Client, folder) -> None:
     shop("disconnect", client.name, *client.scope)
     after = {name: data for name, data in shop.tree().items() if name not in client.leaves}
     assert {name for name in before | after if before.get(name) != after.get(name)} == {"src/auth.py"}
+
+
+def refuses_what_is_claimed(client: Client, folder) -> None:
+    """An edit of a file that somebody else claims does not happen, and the model reads why."""
+    shop, before = connected_shop(client, folder)
+    shop("claim", "take", "src/mail.py", "--as", "bob", "--text", "New mailer")
+    run = client.run(
+        shop,
+        PROMPT,
+        client.read(shop, "src/mail.py"),
+        lambda: client.edit(shop, "src/mail.py", "return to", "return to.lower()"),
+        lambda: client.edit(shop, "src/auth.py", "hash(password)", "argon2(password)"),
+        say(_LAST),
+    )
+    assert run.news(2, "src/mail.py is claimed: exclusive by bob") >= 1
+    assert (shop.folder / "src/mail.py").read_bytes() == before["src/mail.py"]
+    assert b"argon2(password)" in (shop.folder / "src/auth.py").read_bytes()

@@ -726,10 +726,13 @@ def test_stopped_at_every_call(tmp_path, what, share):
 
 
 @pytest.mark.parametrize("name", HOOK_AGENTS)
-def test_every_hook_is_one_that_is_understood(place, name):
+def test_every_hook_is_one_that_is_understood(tmp_path, name):
     """The events are the agents' own names, and ``periplus hook`` knows each of them, and the agent."""
+    parts = agent_named(name).parts(site_of(tmp_path))
+    place = Place(tmp_path, "project" if any(part.what == "hooks" for part in parts) else "user")
     place.connect(name)
-    text = "".join(path.read_text() for path in place.base.rglob("*") if path.suffix in (".json", ".js", ".ts"))
+    files = [path for path in place.base.rglob("*") if path.suffix in (".json", ".js", ".ts", ".toml", ".yaml")]
+    text = "".join(path.read_text() for path in files)
     events = set(re.findall(r"hook ([A-Za-z]+) --agent " + name, text))
     if name in ("opencode", "pi"):
         events = set(re.findall(r'ask\("([A-Za-z]+)"', text))

@@ -18,10 +18,12 @@ from periplus.interop.agents.config_parts import (
     BlockPart,
     Entry,
     JsonPart,
+    TomlHooksPart,
     TomlItemPart,
     TomlPart,
     put,
     standing,
+    starts,
     take,
 )
 from periplus.interop.agents.jsonc_editing import append_item, parse, remove, set_member
@@ -309,6 +311,37 @@ def test_an_array_of_another_form_is_refused(text):
     with pytest.raises(RefusedError) as caught:
         put(ITEM, text.encode(), "f")
     told(caught.value)
+
+
+HOOKS = TomlHooksPart("f", "hooks", "kimi-code", tuple({"event": name, "command": f"periplus hook {name} --agent kimi-code"} for name in ("Stop", "SessionEnd")))  # fmt: skip
+THEIRS = '[[hooks]]\nevent = "Stop" # theirs\ncommand = "beep"\n'
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("text", ["", "a = 1", f"{THEIRS}\n[b]\nc = 1\n", f"[b]\n\n{THEIRS}# last\n"])
+def test_hooks_are_elements_of_an_array(text, end):
+    data = text.replace("\n", end).encode()
+    after = put(HOOKS, data, "f")
+    assert after.startswith(data)
+    assert [one for one in tomllib.loads(after.decode())["hooks"] if one["command"] != "beep"] == list(HOOKS.items)
+    assert (standing(HOOKS, after, "f"), put(HOOKS, after, "f")) == ("current", after)
+    assert starts(HOOKS, after, ("periplus",))
+    assert not starts(HOOKS, after, ("/other/periplus",))
+    older = after.replace(b"periplus hook Stop", b"/old/periplus hook Stop")
+    assert standing(HOOKS, older, "f") == "older"
+    assert tomllib.loads(put(HOOKS, older, "f").decode()) == tomllib.loads(after.decode())
+    later = after + f"{end}[later]{end}d = 2{end}".encode()
+    assert tomllib.loads(take(HOOKS, later, "f", data).decode()) == {**tomllib.loads(data.decode()), "later": {"d": 2}}
+    left = take(HOOKS, after, "f", data or None)
+    assert left is None if not text else left.rstrip() == data.rstrip()
+
+
+@pytest.mark.parametrize("text", ['hooks = [{event = "Stop", command = "beep"}]\n', "hooks = 1\n", "[hooks]\na = 1\n"])
+def test_hooks_of_another_form_are_refused(text):
+    with pytest.raises(RefusedError) as caught:
+        put(HOOKS, text.encode(), "f")
+    told(caught.value)
+    assert standing(HOOKS, text.encode(), "f") == "absent"
 
 
 def test_nan_is_itself():

@@ -50,6 +50,7 @@ GEMINI = {
 CURSOR = {"conversation_id": "u-1", "generation_id": "n-1", "model": "m", "cursor_version": "2.4", "workspace_roots": ["/p"],
           "user_email": None, "transcript_path": None}  # fmt: skip
 VSCODE = {"sessionId": "v-1", "cwd": "/p", "timestamp": "2026-01-01T00:00:00Z", "transcript_path": "/t.json"}
+KIMI = {"session_id": "session_k", "cwd": "/p", "session_title": "Oil"}
 EVENTS = [
     ("claude-code", "SessionStart", {**CLAUDE, "source": "startup", "model": "m"}, {"kind": "session-start", "source": "startup", "model": "m"}),
     ("claude-code", "UserPromptSubmit", {**CLAUDE, "prompt": "Oil it"}, {"kind": "prompt", "prompt": "Oil it"}),
@@ -88,6 +89,12 @@ EVENTS = [
      {"kind": "after-tool", "call": "toolu_1", "duration_ms": 14}),
     ("pi", "PostToolUseFailure", {"session_id": "p-1", "transcript_path": "/s.jsonl", "cwd": "/p", "tool_name": "edit", "tool_input": {"path": "a"}, "error": "no match"},
      {"kind": "after-tool", "session": "p-1", "transcript": "/s.jsonl", "is_failed": True, "error": "no match"}),
+    ("kimi-code", "UserPromptSubmit", {**KIMI, "prompt": [{"type": "text", "text": "Oil"}, {"type": "image"}, {"type": "text", "text": "it"}], "is_steer": False},
+     {"kind": "prompt", "session": "session_k", "prompt": "Oil\nit"}),
+    ("kimi-code", "PostToolUse", {**KIMI, "tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_call_id": "t", "tool_output": "a.py"},
+     {"kind": "after-tool", "call": "t", "response": "a.py"}),
+    ("kimi-code", "PostToolUseFailure", {**KIMI, "tool_name": "Bash", "tool_input": {}, "error": {"name": "Error", "message": "exit 2"}},
+     {"is_failed": True, "error": "exit 2"}),
 ]  # fmt: skip
 
 
@@ -153,6 +160,10 @@ REPLIES = [
     ("cursor", "beforeSubmitPrompt", FACTS, None),
     ("cursor", "preToolUse", ASKED, {"permission": "ask", "user_message": "bob has it", "agent_message": "bob has it"}),
     ("vscode", "UserPromptSubmit", FACTS, {"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": "A fact."}}),
+    ("kimi-code", "SessionStart", FACTS, None),
+    ("kimi-code", "UserPromptSubmit", FACTS, {"message": "A fact."}),
+    ("kimi-code", "PreToolUse", DENIED, {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny",
+     "permissionDecisionReason": "bob has it"}}),
     ("opencode", "PreToolUse", DENIED, {"hookSpecificOutput": {"hookEventName": "PreToolUse", "additionalContext": "A fact.",
      "permissionDecision": "deny", "permissionDecisionReason": "bob has it"}}),
     ("qwen-code", "PreToolUse", ASKED, {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask",

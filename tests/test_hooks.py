@@ -251,6 +251,21 @@ def test_a_prompt_is_told_what_bears_on_it_and_nothing_else(place):
         assert said(other).stdout == b"", other
 
 
+def test_an_agent_that_reads_no_answer_at_its_start_has_the_brief_with_its_first_prompt(place):
+    with opened(place) as project:
+        project.remember(Memory("decision", "Passwords are hashed with argon2"))
+    document = {"session_id": "s", "cwd": os.fspath(place)}
+
+    def said(event, **more):
+        return hook(event, {**document, **more}, cwd=place, agent="kimi-code").stdout
+
+    assert said("SessionStart", source="startup") == b""
+    assert "argon2" in json.loads(said("UserPromptSubmit", prompt="Make it green"))["message"]
+    assert said("UserPromptSubmit", prompt="And now blue") == b""
+    said("PreCompact", trigger="auto")
+    assert b"argon2" in said("UserPromptSubmit", prompt="Now what?")
+
+
 TOLD_OF = [
     ("Never deploy on Fridays after 14:00", "can I deploy on a Friday afternoon?"),
     ("Never deploy on Fridays after 14:00", "deployed it last Friday, why is it down"),

@@ -12,6 +12,7 @@ __all__ = [
     "JsonPart",
     "Part",
     "Standing",
+    "TomlHooksPart",
     "TomlItemPart",
     "TomlPart",
     "WholePart",
@@ -27,7 +28,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
 
 from periplus.base.errors import FormatError, RefusedError
@@ -41,7 +42,16 @@ from periplus.interop.agents.markdown_block import (
     sealed,
     text_of,
 )
-from periplus.interop.agents.toml_editing import item_place, parse_toml, put_item, put_table, remove_item, remove_table
+from periplus.interop.agents.toml_editing import (
+    item_place,
+    parse_toml,
+    put_item,
+    put_items,
+    put_table,
+    remove_item,
+    remove_items,
+    remove_table,
+)
 
 Standing: TypeAlias = Literal["absent", "current", "older", "edited", "foreign"]
 
@@ -93,6 +103,15 @@ class TomlItemPart(NamedTuple):
     defaults: tuple[tuple[str, bool], ...] = ()
 
 
+class TomlHooksPart(NamedTuple):
+    """Elements of the array ``hooks`` of a TOML file. ``agent`` names their owner."""
+
+    path: str
+    what: str
+    agent: str
+    items: tuple[dict[str, str], ...]
+
+
 class BlockPart(NamedTuple):
     """Block of whole lines in a Markdown file. With ``unless``, only where the file has no line with that text."""
 
@@ -110,7 +129,7 @@ class WholePart(NamedTuple):
     text: str
 
 
-Part: TypeAlias = JsonPart | TomlPart | TomlItemPart | BlockPart | WholePart
+Part: TypeAlias = JsonPart | TomlPart | TomlItemPart | TomlHooksPart | BlockPart | WholePart
 
 
 def put(part: Part, data: bytes | None, path: str) -> bytes:
@@ -128,6 +147,8 @@ def put(part: Part, data: bytes | None, path: str) -> bytes:
         if standing(part, data, path) == "foreign":
             raise _foreign(path, f"{'.'.join(part.keys)} with the name {part.values['name']}")
         return put_item(text, part.keys, part.values, TOML_COMMENT, defaults=dict(part.defaults)).data
+    if isinstance(part, TomlHooksPart):
+        return put_items(parse_toml(held, path), ("hooks",), part.items, _owned(part), TOML_COMMENT).data
     if isinstance(part, BlockPart):
         old = text_of(held, path)
         return old.encode() if _is_said(part, old) else put_block(old, part.body, path).encode()
@@ -158,6 +179,9 @@ def take(part: Part, data: bytes, path: str, original: bytes | None) -> bytes | 
             return data
         rest = remove_item(text, part.keys, str(part.values["name"]), TOML_COMMENT, defaults=dict(part.defaults))
         return rest.data if rest.text.strip() or original is not None else None
+    if isinstance(part, TomlHooksPart):
+        rest = remove_items(parse_toml(data, path), ("hooks",), _owned(part), TOML_COMMENT)
+        return rest.data if rest.text.strip() or original is not None else None
     if isinstance(part, BlockPart):
         rest_text = remove_block(text_of(data, path), path)
         return rest_text.encode() if rest_text.strip("\ufeff" + _BLANK) or original is not None else None
@@ -176,6 +200,9 @@ def standing(part: Part, data: bytes | None, path: str) -> Standing:
         return _toml_standing(part, parse_toml(data, path).value)
     if isinstance(part, TomlItemPart):
         return _item_standing(part, parse_toml(data, path).value)
+    if isinstance(part, TomlHooksPart):
+        held_items = _owned_items(part, data)
+        return "absent" if not held_items else "current" if held_items == list(part.items) else "older"
     text = text_of(data, path)
     if isinstance(part, BlockPart):
         held = find_block(text, path)
@@ -196,6 +223,10 @@ def starts(part: Part, data: bytes, command: Sequence[str]) -> bool:
         line = re.compile(rf'(?<![^\s"&;]){re.escape(json.dumps(shlex.join((*command, "hook")))[1:-1])}(?!\S)')
         found = [json.dumps(_at(held, keys)) for keys in _our_items(part, held)]
         return bool(found) and all(line.search(one) for one in found)
+    if isinstance(part, TomlHooksPart):
+        line = re.compile(rf"(?<![^\s&;]){re.escape(shlex.join((*command, 'hook')))}(?!\S)")
+        commands = [one.get("command") for one in _owned_items(part, data)]
+        return bool(commands) and all(isinstance(one, str) and line.search(one) for one in commands)
     if isinstance(part, WholePart):
         return f"const COMMAND = {json.dumps(list(command))}\n" in text_of(data, part.path)
     return False
@@ -359,6 +390,15 @@ def _item_standing(part: TomlItemPart, value: dict[str, object]) -> Standing:
         return "absent"
     found = _table_standing(table[part.keys[-1]][place], part.values)
     return "older" if found == "current" and any(name not in table for name, _ in part.defaults) else found
+
+
+def _owned(part: TomlHooksPart) -> Callable[[object], bool]:
+    return lambda one: isinstance(one, dict) and _is_our_hook(one, part.agent)
+
+
+def _owned_items(part: TomlHooksPart, data: bytes) -> list[dict[str, object]]:
+    items = parse_toml(data, part.path).value.get("hooks")
+    return [one for one in items if _owned(part)(one)] if isinstance(items, list) else []
 
 
 def _table_standing(value: object, values: Mapping[str, str | tuple[str, ...]]) -> Standing:

@@ -8,10 +8,20 @@ element with a header, and stands first in an array that is written in brackets.
 
 from __future__ import annotations
 
-__all__ = ["TomlText", "item_place", "parse_toml", "put_item", "put_table", "remove_item", "remove_table"]
+__all__ = [
+    "TomlText",
+    "item_place",
+    "parse_toml",
+    "put_item",
+    "put_items",
+    "put_table",
+    "remove_item",
+    "remove_items",
+    "remove_table",
+]
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from periplus.base.errors import FormatError, RefusedError
@@ -212,6 +222,52 @@ def remove_item(
         wanted = _with(held.value, keys, rest) if rest else _drop(held.value, keys)
         held = _checked(held, "".join(lines), wanted, _with(_drop(held.value, keys), keys[:-1], {}))
     return _remove_defaults(held, keys[:-1], defaults, comment)
+
+
+def put_items(
+    held: TomlText,
+    keys: tuple[str, ...],
+    items: Sequence[Mapping[str, str]],
+    is_ours: Callable[[object], bool],
+    comment: str,
+) -> TomlText:
+    """Return the text in which those elements of the array ``keys`` that are ours are ``items``, at the end of the file."""
+    plain = [dict(one) for one in items]
+    found = _get(held.value, keys)
+    if isinstance(found, list) and [one for one in found if is_ours(one)] == plain:
+        return held
+    held = remove_items(held, keys, is_ours, comment)
+    rest = _get(held.value, keys)
+    text, line = held.text, _line_break(held)
+    starts = _item_headers(_lines(text), _headers(_lines(text)), keys)
+    if rest is not None and (not isinstance(rest, list) or len(starts) != len(rest)):
+        raise _refused(held, keys)  # what is written in brackets cannot be continued behind them
+    for one in items:
+        gap = "" if not text else line if text.endswith("\n") else line * 2
+        block = [
+            f"# {comment}",
+            f"[[{'.'.join(map(_key, keys))}]]",
+            *(f"{_key(name)} = {_value(value)}" for name, value in one.items()),
+        ]
+        text += gap + line.join(block) + line
+    return _checked(held, text, _with(held.value, keys, [*(rest or []), *plain]))
+
+
+def remove_items(held: TomlText, keys: tuple[str, ...], is_ours: Callable[[object], bool], comment: str) -> TomlText:
+    """Return the text without those elements of the array ``keys`` that are ours, and their comments."""
+    items = _get(held.value, keys)
+    found = items if isinstance(items, list) else []
+    rest = [one for one in found if not is_ours(one)]
+    if len(rest) == len(found):
+        return held
+    lines = _lines(held.text)
+    if len(_item_headers(lines, _headers(lines), keys)) != len(found):
+        raise _refused(held, keys)
+    for place in reversed([at for at, one in enumerate(found) if is_ours(one)]):
+        headers = _headers(lines)
+        start = _item_headers(lines, headers, keys)[place]
+        lines = _cut_section(lines, start, _section_end(lines, headers, start), comment)
+    return _checked(held, "".join(lines), _with(held.value, keys, rest) if rest else _drop(held.value, keys))
 
 
 def _between(headers: Mapping[int, tuple[str, ...]], first: int, last: int) -> bool:

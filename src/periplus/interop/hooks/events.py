@@ -50,7 +50,7 @@ class HookAgent(NamedTuple):
 
     name: str
     format: str
-    dialect: Literal["claude", "gemini", "cursor"]
+    dialect: Literal["claude", "gemini", "cursor", "kimi", "hermes"]
     tells: frozenset[HookKind]
     asks: bool
 
@@ -67,6 +67,7 @@ AGENTS: Final[dict[str, HookAgent]] = {
         HookAgent("opencode", "opencode", "claude", _TELLS, asks=False),
         HookAgent("qwen-code", "qwen-code", "claude", frozenset({"session-start", "prompt", "after-tool"}), asks=True),
         HookAgent("pi", "pi-agent", "claude", _TELLS, asks=True),
+        HookAgent("kimi-code", "kimi-code", "kimi", frozenset({"prompt"}), asks=False),
     )
 }
 _NAMES: Final[dict[HookKind, str]] = {
@@ -167,7 +168,8 @@ def read_event(
     session = _first(fields, "session_id", "sessionId", "conversation_id")
     if not session or len(session) > 200:
         raise FormatError(f"{name}: session_id: {'missing' if not session else 'too long'}")
-    if kind == "prompt" and not isinstance(fields.get("prompt"), str):
+    prompt = _text_of(fields.get("prompt"))
+    if kind == "prompt" and prompt is None:
         raise FormatError(f"{name}: prompt: a text was expected")
     tool, arguments, response = _call(fields, _plain(name))
     if kind in ("before-tool", "after-tool") and not tool:
@@ -187,13 +189,15 @@ def read_event(
         cleaner.short(_first(fields, "agent_type", "subagent_type")),
         cleaner.short(_first(fields, "source", "trigger", "reason")),
         cleaner.short(_first(fields, "model")),
-        cleaner.text(strip_hook_blocks(_first(fields, "prompt"))[0]) if kind == "prompt" else "",
+        cleaner.text(strip_hook_blocks(prompt)[0]) if kind == "prompt" and prompt else "",
         cleaner.short(tool),
-        cleaner.short(_first(fields, "tool_use_id", "toolUseId")),
+        cleaner.short(_first(fields, "tool_use_id", "toolUseId", "tool_call_id")),
         cleaner.value(arguments, 0),  # never shortened: a step must not report another action
         cleaner.value(response, 0, is_response=True) if kind == "after-tool" else None,
         is_failed=kind == "after-tool" and (_plain(name) == "posttoolusefailure" or bool(failure)),
-        error=cleaner.text(_first(fields, "error", "error_message") or failure)[:_SHORT_CHARACTERS_MAX],
+        error=cleaner.text(_first(fields, "error", "error_message") or failure or _failure(fields))[
+            :_SHORT_CHARACTERS_MAX
+        ],
         duration_ms=int(duration) if isinstance(duration, int | float) and 0 <= duration < 1 << 40 else -1,
         version=cleaner.short(_first(fields, "cursor_version", "version")),
     )
@@ -381,6 +385,8 @@ def reply_to(event: HookEvent, answer: Answer) -> dict[str, object] | None:
         if decision:
             return {"permission": decision, "user_message": answer.reason, "agent_message": answer.reason}
         return {"additional_context": facts}
+    if agent.dialect == "kimi" and facts:
+        return {"message": facts}
     if agent.dialect == "gemini" and decision:
         return {"decision": decision, "reason": answer.reason}
     output: dict[str, object] = {"hookEventName": event.name}
@@ -401,6 +407,15 @@ def _call(fields: dict[str, object], name: str) -> tuple[str, object, object]:
         if key in fields:
             return tool, arguments, fields[key]
     return tool, arguments, None
+
+
+def _text_of(prompt: object) -> str | None:
+    """Return the text of a prompt, which may be given in parts; None where there is none."""
+    if isinstance(prompt, list):
+        return "\n".join(
+            _first(part, "text") for part in prompt if isinstance(part, dict) and part.get("type") == "text"
+        )
+    return prompt if isinstance(prompt, str) else None
 
 
 def _failure(response: object) -> str:

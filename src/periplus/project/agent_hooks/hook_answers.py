@@ -43,6 +43,7 @@ _CLAIMED_CHARACTERS_MAX: Final = 700
 _OF_FILES: Final = "What is known of these files:"
 _OF_MCP: Final = "mcp"  # the tool name of a session that an MCP connection began: no hook reports it
 _MORE: Final = "\n(more: periplus brief)"
+_BRIEF_TOLD: Final = "the brief of the start"
 
 
 def answer_to(project: ProjectStore, event: HookEvent, home: str = "", told: Told | None = None) -> Answer:
@@ -52,7 +53,7 @@ def answer_to(project: ProjectStore, event: HookEvent, home: str = "", told: Tol
     if event.kind == "session-start":
         return Answer(_at_start(project))
     if event.kind == "prompt":
-        return Answer(_for_prompt(project, event.prompt))
+        return _with_brief(project, event, told, _for_prompt(project, event.prompt))
     if event.kind in ("before-tool", "after-tool"):
         return _of_tool(project, event, home, told)
     return Answer()
@@ -72,6 +73,13 @@ def _at_start(project: ProjectStore) -> str:
     )  # fmt: skip
     known = brief.text.strip() if brief.sections else ""  # nothing is known yet
     return _cut("\n\n".join(filter(None, (_of_damage(project), known))))
+
+
+def _with_brief(project: ProjectStore, event: HookEvent, told: Told | None, facts: str) -> Answer:
+    """Return ``facts`` behind the brief of the start where the agent reads no answer at its start, and has not got it yet."""
+    if told is None or "session-start" in AGENTS[event.agent].tells or not told.fresh([_BRIEF_TOLD]):
+        return Answer(facts)
+    return Answer(_cut("\n\n".join(filter(None, (_at_start(project), facts)))), told=(_BRIEF_TOLD,))
 
 
 def _of_damage(project: ProjectStore) -> str:
