@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from interop_samples_editors import EDITOR_SAMPLES
 from interop_samples_terminals import TERMINAL_SAMPLES
 
 T = "2026-03-01T10:00:0{}.000Z"
@@ -527,6 +528,7 @@ SAMPLES = {
     "opencode-files": Sample("opencode", OPENCODE, as_storage),
     "opencode-database": Sample("opencode", OPENCODE, as_database),
     **{name: Sample(*parts) for name, parts in TERMINAL_SAMPLES.items()},
+    **{name: Sample(*parts) for name, parts in EDITOR_SAMPLES.items()},
 }
 
 

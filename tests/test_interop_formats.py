@@ -29,8 +29,7 @@ EXPECTED = {
     "pi-agent": "pi-agent", "qwen-code": "qwen-code", "specstory-md": "specstory", "swe-agent-traj": "swe-agent-traj",
     "windsurf": "windsurf",
 }  # fmt: skip
-# The one of Copilot Chat is written by the same engine as Copilot CLI's.
-EXPECTED_OF_FILE = {"copilot-chat/copilot_vscode_event_stream.jsonl": "copilot-cli"}
+EXPECTED_OF_FILE: dict[str, str] = {}
 # Files that lie beside sessions and are none: what tells of a session without being one, and parts of one.
 NO_SESSION = re.compile(
     r"README\.md|.*/(checkpoint-metadata|linked-commits|metadata|state|summary|index)\.json|.*/(content_hash|prompt)\.txt"
@@ -146,6 +145,9 @@ def test_sessions_are_found_where_the_table_says(tmp_path):
             path = folder / place.pattern.replace("*", "a")
             held = hashlib.sha256(str(project).encode()).hexdigest() if place.held_in == "projectHash" else str(project)
             path.write_text(json.dumps({place.held_in.partition("|")[0] or "a": held}))
+            path.write_text(json.dumps({place.held_in or "a": held}))
+            if place.beside:
+                (folder / place.beside).write_text(path.read_text())
             if place.card[0]:
                 card = Path(str(path).removesuffix(place.card[0]) + place.card[1])
                 card.write_text(path.read_text())

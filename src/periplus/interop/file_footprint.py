@@ -72,6 +72,10 @@ def _kimi_code(path: str) -> tuple[str, ...]:
     return (os.path.join(os.path.dirname(agents), "state.json"), *logs)
 
 
+def _copilot_chat(path: str) -> tuple[str, ...]:
+    return (os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(path))), "workspace.json"),)
+
+
 # Files that an import reads beside the named file; a name with a final slash is a folder with its files. Databases
 # (opencode) are left out: changes in their log do not change the file.
 _BESIDE: Final[Mapping[SourceFormat, Callable[[str], tuple[str, ...]]]] = {
@@ -82,6 +86,7 @@ _BESIDE: Final[Mapping[SourceFormat, Callable[[str], tuple[str, ...]]]] = {
     "cline": _cline,
     "codex": _alone,
     "continue": _alone,
+    "copilot-chat": _copilot_chat,
     "copilot-cli": _alone,
     "cursor": _cursor,
     "droid": _alone,

@@ -34,7 +34,6 @@ _OTHERS: Final[tuple[tuple[str, tuple[bytes, ...]], ...]] = (
         (b'"uuid"', b'"sessionId"', b'"message"'),
     ),
     ("a session of Copilot", (b'"session.start"',)),
-    ("a session of Copilot Chat", (b'"responderUsername"',)),
     ("a trace of OpenTelemetry", (b'"resourceSpans"',)),
     ("a trace of OpenTelemetry", (b'"observations"',)),
     ("a trace of OpenTelemetry", (b'"trace"', b'"projectId"')),

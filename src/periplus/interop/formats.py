@@ -30,6 +30,11 @@ class Place(NamedTuple):
     many folders, and the importer filters them. ``card`` replaces the end of the path where another file has the
     member; files with another end are none of a session. With ``is_far`` the member
     may stand anywhere in the file.
+    ``held_in`` is the JSON member near the beginning of a file that names the folder of the session; ``projectHash``
+    is the SHA-256 of its path. If empty, the file holds sessions of many folders, and the importer filters them.
+    ``card`` replaces the end of the file name where another file beside it has the member. With ``is_far`` the member
+    may stand anywhere in the file. ``beside`` is the way from the folder of a file to the document that has the member.
+    A part of ``folder`` may be ``*``: every folder there.
     """
 
     folder: tuple[str, ...]
@@ -40,6 +45,7 @@ class Place(NamedTuple):
     card: tuple[str, str] = ("", "")
     in_project: bool = False
     is_far: bool = False
+    beside: str = ""
 
 
 class Format(NamedTuple):
@@ -68,6 +74,34 @@ class Importer(Protocol):
         """Yield the sessions in the file, mostly one. Raises FormatError, EnvironmentFailure."""
 
 
+# Folders in which VS Code keeps what belongs to a person, on Linux, on a Mac, and on a machine that is edited remotely.
+_CODE: Final = (
+    (".config", "Code", "User"),
+    ("Library", "Application Support", "Code", "User"),
+    (".config", "Code - Insiders", "User"),
+    ("Library", "Application Support", "Code - Insiders", "User"),
+    (".vscode-server", "data", "User"),
+)
+
+
+def _chats(pattern: str) -> tuple[Place, ...]:
+    """Return the places of sessions of Copilot Chat: those of windows with a folder, and of windows without one."""
+    return tuple(
+        place
+        for user in _CODE
+        for place in (
+            Place(
+                (*user, "workspaceStorage", "*", "chatSessions"),
+                0,
+                pattern,
+                held_in="folder",
+                beside="../workspace.json",
+            ),
+            Place((*user, "globalStorage", "emptyWindowChatSessions"), 0, pattern, held_in="folder"),
+        )
+    )
+
+
 # In the order of detection: formats with an explicit mark come before those recognised by likeness.
 FORMATS: Final[tuple[Format, ...]] = (
     Format(
@@ -85,6 +119,10 @@ FORMATS: Final[tuple[Format, ...]] = (
     Format(
         "copilot-cli", "Copilot CLI", "a session of Copilot CLI", "periplus.interop.importers.copilot", "lines", grows=True,
         places=(Place((".copilot", "session-state"), 1, "*.jsonl"),),
+    ),
+    Format(
+        "copilot-chat", "Copilot Chat", "a session of Copilot Chat", "periplus.interop.importers.copilot_chat.files", "document", grows=False,
+        places=_chats("*.json*"),
     ),
     Format(
         "droid", "Droid", "a session of Droid", "periplus.interop.importers.droid", "lines", grows=True,

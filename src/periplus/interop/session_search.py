@@ -49,10 +49,12 @@ def find_sessions(home: str, *folders: str, codex: str = "") -> list[FoundSessio
     for row in FORMATS:
         for place in row.places:
             for root in folders if place.in_project else (home,):
-                start = os.path.join(root, *place.folder)
-                if codex and place.folder[:1] == (".codex",):
-                    start = os.path.join(codex, *place.folder[1:])
-                for entry in _walk(start, place.depth, budget):
+                start, parts = root, place.folder
+                if codex and parts[:1] == (".codex",):
+                    start, parts = codex, parts[1:]
+                for entry in (
+                    one for folder in _folders(start, parts, budget) for one in _walk(folder, place.depth, budget)
+                ):
                     if _is_session(entry, place):
                         _note(entry, row, place, files)
     files.sort(key=lambda one: (-one.mtime_ms, one.path))
@@ -69,6 +71,29 @@ def find_sessions(home: str, *folders: str, codex: str = "") -> list[FoundSessio
 def _is_session(entry: os.DirEntry[str], place: Place) -> bool:
     is_named = fnmatchcase(entry.name, place.pattern) and not fnmatchcase(entry.name, place.not_pattern)
     return is_named and entry.path.endswith(place.card[0])
+
+
+def _folders(root: str, parts: tuple[str, ...], budget: list[int]) -> list[str]:
+    """Return the folders of a place below ``root``; the part ``*`` stands for every folder there. Links are not followed
+    at such a part.
+    """
+    found = [root]
+    for part in parts:
+        if part == "*":
+            found = [inner for folder in found for inner in _subfolders(folder, budget)]
+        else:
+            found = [os.path.join(folder, part) for folder in found]
+    return found
+
+
+def _subfolders(folder: str, budget: list[int]) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted((entry.name for entry in entries if entry.is_dir(follow_symlinks=False)), reverse=True)
+    except OSError:
+        return []
+    budget[0] -= len(names)
+    return [os.path.join(folder, name) for name in names] if budget[0] >= 0 else []
 
 
 def _walk(folder: str, depth: int, budget: list[int]) -> Iterator[os.DirEntry[str]]:
@@ -108,7 +133,9 @@ def _cwd(file: _File, folders: tuple[str, ...]) -> str | None:
     path = file.path
     if place.card[0]:
         path = path.removesuffix(place.card[0]) + place.card[1]
-    if file.shape == "document":
+    if place.beside:
+        path = os.path.normpath(os.path.join(os.path.dirname(path), place.beside))
+    if place.beside or file.shape == "document":
         named = _member_of_document(path, place.held_in, file.size, file.mtime_ms)
     else:
         named = _member(path, place.held_in)

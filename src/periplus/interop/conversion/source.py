@@ -24,6 +24,7 @@ LISTS: Final = (
     "events",
     "history",
     "messages",
+    "requests",
     "samples",
     "trajectory",
 )  # lists of records, by their names in the formats

@@ -6,7 +6,7 @@ that began them; only output tokens are given.
 
 from __future__ import annotations
 
-__all__ = ["CopilotImporter", "is_mine", "read"]
+__all__ = ["CopilotImporter", "is_mine", "is_of_editor", "read"]
 
 import re
 from collections.abc import Iterator
@@ -37,7 +37,12 @@ _CALLS_REMEMBERED: Final = 4096
 
 
 def is_mine(head: Head) -> bool:
-    return any(map(_is_event, head.records))
+    return any(map(_is_event, head.records)) and not any(map(is_of_editor, head.records))
+
+
+def is_of_editor(record: dict[str, object]) -> bool:
+    """Detect the beginning of a session of Copilot Chat in VS Code, which writes the same events."""
+    return record.get("type") == "session.start" and "vscodeVersion" in table_of(record.get("data"))
 
 
 def _is_event(record: dict[str, object]) -> bool:
