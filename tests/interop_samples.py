@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from interop_samples_archives import ARCHIVE_SAMPLES
 from interop_samples_editors import EDITOR_SAMPLES
 from interop_samples_terminals import TERMINAL_SAMPLES
 
@@ -529,6 +530,7 @@ SAMPLES = {
     "opencode-database": Sample("opencode", OPENCODE, as_database),
     **{name: Sample(*parts) for name, parts in TERMINAL_SAMPLES.items()},
     **{name: Sample(*parts) for name, parts in EDITOR_SAMPLES.items()},
+    **{name: Sample(*parts) for name, parts in ARCHIVE_SAMPLES.items()},
 }
 
 

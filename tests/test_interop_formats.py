@@ -33,7 +33,7 @@ EXPECTED_OF_FILE: dict[str, str] = {}
 # Files that lie beside sessions and are none: what tells of a session without being one, and parts of one.
 NO_SESSION = re.compile(
     r"README\.md|.*/(checkpoint-metadata|linked-commits|metadata|state|summary|index)\.json|.*/(content_hash|prompt)\.txt"
-    r"|.*/context\.md|.*\.meta\.json|opencode/schema\.sql|opencode/.*/(message|part)/.*|opencode/.*/migration"
+    r"|.*/context\.md|traj_\w+\.md|.*\.meta\.json|opencode/schema\.sql|opencode/.*/(message|part)/.*|opencode/.*/migration"
 )
 
 
@@ -66,7 +66,7 @@ def test_every_real_file_is_of_its_format_and_of_no_other():
         else:
             assert found not in format_names(), name
             assert str(path) in found
-            assert "Sessions of these can be imported: " in found
+            assert "Sessions of these can be imported: " in found or "Give the " in found
     assert seen == {name for name in format_names() if name in EXPECTED.values()}
 
 
@@ -94,8 +94,8 @@ def test_what_is_not_imported_yet_is_called_by_its_name(folder, words):
 @pytest.mark.slow
 def test_every_real_session_imports_and_twice_gives_the_same():
     for path in real_files():
-        if found_format(path) not in format_names():
-            continue
+        if found_format(path) not in format_names() or path.suffix == ".note":
+            continue  # of the notes, test_interop_every_file.py says why they are refused
         options = {"trail_key": KEY, "put_object": Objects().put}
         first = list(import_transcripts(str(path), **options))
         assert first, path

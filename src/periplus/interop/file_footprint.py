@@ -79,6 +79,7 @@ def _copilot_chat(path: str) -> tuple[str, ...]:
 # Files that an import reads beside the named file; a name with a final slash is a folder with its files. Databases
 # (opencode) are left out: changes in their log do not change the file.
 _BESIDE: Final[Mapping[SourceFormat, Callable[[str], tuple[str, ...]]]] = {
+    "agent-trajectories": _alone,
     "aider": _alone,
     "amp": _alone,
     "atif": _alone,
@@ -91,6 +92,7 @@ _BESIDE: Final[Mapping[SourceFormat, Callable[[str], tuple[str, ...]]]] = {
     "cursor": _cursor,
     "droid": _alone,
     "gemini-cli": _alone,
+    "git-ai": _alone,
     "inspect": _alone,
     "kimi-code": _kimi_code,
     "mini-swe-agent": _alone,
@@ -98,6 +100,7 @@ _BESIDE: Final[Mapping[SourceFormat, Callable[[str], tuple[str, ...]]]] = {
     "otel": _alone,
     "pi-agent": _alone,
     "qwen-code": _alone,
+    "specstory": _alone,
     "swe-agent-traj": _alone,
 }
 

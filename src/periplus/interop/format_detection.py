@@ -9,25 +9,18 @@ from typing import Final
 from periplus.base.errors import FormatError
 from periplus.interop.conversion.source import Head
 from periplus.interop.formats import FORMATS, Format, importer_of, kinds_of_files
+from periplus.interop.refusals import refusal_of
 
 _PROBE_BYTES: Final = 8192
+_JSON: Final = "it looks like a JSON document of another program"
+_MARKDOWN: Final = "it looks like Markdown"
+_TEXT: Final = "its first lines are not JSON records"
+_OF_NO_KIND: Final = (_JSON, _MARKDOWN, _TEXT)
 
 # The first row whose marks all occur in the head of the file is taken.
 _OTHERS: Final[tuple[tuple[str, tuple[bytes, ...]], ...]] = (
     ("a session of Gemini CLI", (b'"projectHash"',)),
     ("a session of Gemini CLI", (b'"type":"gemini"',)),
-    (
-        "a part of a session of opencode: name the session's own file, under storage/session",
-        (b'"messageID"', b'"type"'),
-    ),
-    (
-        "a part of a session of opencode: name the session's own file, under storage/session",
-        (b'{"id":"p', b'"type":"', b'"time":{"start":'),
-    ),
-    (
-        "a message of a session of opencode: name the session's own file, under storage/session",
-        (b'"sessionID"', b'"role"', b'"time"'),
-    ),
     ("a session of Qwen Code", (b'"parentUuid"', b'"parts"')),
     (
         "a rewritten session of Claude Code: name the agent's own file, which has a record on each line",
@@ -37,7 +30,6 @@ _OTHERS: Final[tuple[tuple[str, tuple[bytes, ...]], ...]] = (
     ("a trace of OpenTelemetry", (b'"resourceSpans"',)),
     ("a trace of OpenTelemetry", (b'"observations"',)),
     ("a trace of OpenTelemetry", (b'"trace"', b'"projectId"')),
-    ("an Agent Trace record", (b'"vcs"', b'"revision"')),
     ("a trajectory of SWE-agent", (b'"trajectory"',)),
     ("a trajectory of SWE-agent", (b'"history"', b'"message_type"')),
     ("a trajectory of mini-swe-agent", (b'"role"', b"THOUGHT")),
@@ -63,7 +55,6 @@ _OTHERS: Final[tuple[tuple[str, tuple[bytes, ...]], ...]] = (
     ("a session of Windsurf", (b'"user_input"',)),
     ("a session of Cursor", (b'"role"', b'"message"', b'"content"')),
     ("a session of Pi or OpenClaw", (b'"type":"session"',)),
-    ("issues of Beads", (b'"issue_type"',)),
 )
 
 
@@ -75,11 +66,20 @@ def detect_format(head: Head) -> Format:
         if importer_of(row).is_mine(head):
             return row
     data, path = head.data, head.path
+    looks = looks_like(data)
+    refusal = refusal_of(head, looks if looks in _OF_NO_KIND else "")
+    if refusal is not None:
+        raise FormatError(
+            f"not an importable transcript: {refusal.what}",
+            path=path,
+            safe="Nothing was imported.",
+            mend=refusal.instead + refusal.also,
+        )
     mend = f"Sessions of these can be imported: {kinds_of_files()}."
     if b"\0" in data[:_PROBE_BYTES]:
         raise FormatError(f"not a text file: {_binary(data)}", path=path, safe="Nothing was imported.", mend=mend)
     raise FormatError(
-        f"not an importable transcript: {looks_like(data)}",
+        f"not an importable transcript: {looks}",
         path=path,
         line=1,
         safe="Nothing was imported.",
@@ -100,14 +100,14 @@ def looks_like(head: bytes) -> str:
         for name, marks in _OTHERS:
             if all(mark in packed for mark in marks):
                 return f"it looks like {name}"
-        return "it looks like a JSON document of another program"
+        return _JSON
     if start.startswith((b"#", b"---\n", b"<!--")):
-        return "it looks like Markdown"
+        return _MARKDOWN
     if start.startswith((b"diff --git", b"--- a/")):
         return "it looks like a patch"
     if start.startswith(b"<"):
         return "it looks like HTML or XML"
-    return "its first lines are not JSON records"
+    return _TEXT
 
 
 def _binary(head: bytes) -> str:

@@ -179,6 +179,16 @@ FORMATS: Final[tuple[Format, ...]] = (
         "aider", "aider", "a chat history of aider", "periplus.interop.importers.aider.history", "lines", grows=True,
         places=(Place((), 0, ".aider.chat.history.md", held_in="", in_project=True),),
     ),
+    Format(
+        "specstory", "SpecStory", "a session that SpecStory kept", "periplus.interop.importers.archives.specstory", "lines", grows=True,
+        places=(Place((".specstory", "history"), 2, "*.md", held_in="", in_project=True),),
+    ),
+    Format("git-ai", "git-ai", "a note of git-ai", "periplus.interop.importers.archives.git_ai", "document", grows=False),
+    Format(
+        "agent-trajectories", "agent-trajectories", "a trajectory of agent-trajectories",
+        "periplus.interop.importers.archives.agent_trajectories", "document", grows=False,
+        places=(Place((".trajectories",), 2, "traj_*.json", "*.trace.json", held_in="", in_project=True),),
+    ),
 )  # fmt: skip
 
 

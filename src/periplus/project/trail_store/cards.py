@@ -48,10 +48,12 @@ def is_later(card: dict[str, JSONValue], held: dict[str, JSONValue]) -> bool:
     """Return True where a session's trail should replace the present one: a session grows, an old copy does not.
 
     A trail from hooks (it has no source) gives way to the agent's own record of the session, and never the other way
-    round.
+    round. A copy that another tool made of the session gives way to both.
     """
     if card["digest"] == held.get("digest"):
         return bool(card.get("parent")) and not held.get("parent")  # its parent session is now known
+    if bool(card.get("original")) != bool(held.get("original")):
+        return not card.get("original")
     if bool(card["source_sha256"]) != bool(held.get("source_sha256")):
         return bool(card["source_sha256"])
     if ("unreadable_lines" in card) > ("unreadable_lines" in held) and str(card.get("ended", "")) <= str(
@@ -92,6 +94,8 @@ def card_of(imported: Imported, parent: str) -> dict[str, JSONValue]:
         "masked": imported.masked,
         "files": list(imported.files[:_FILES_LISTED_MAX]),
     }
+    if imported.original:
+        card["original"] = imported.original
     if imported.branch:
         card["branch"] = imported.branch
     if imported.ending:

@@ -119,7 +119,7 @@ def _announce(
     """
     more: dict[str, JSONValue] = {"rewritten": rewriting.rewritten} if rewriting and rewriting.rewritten else {}
     session = imported.session_id or imported.source_sha256.hex()
-    item_id = derived_id("trl", imported.format, session, imported.agent_id or "")
+    item_id = derived_id("trl", imported.original or imported.format, session, imported.agent_id or "")
     children = tuple(_announce(project, withholding, child, item_id) for child in imported.children)
     before = project.journal.get("trail", item_id)
     is_placed = not parent or (before is not None and bool(before.value.get("parent")))
