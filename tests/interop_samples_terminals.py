@@ -179,8 +179,106 @@ CRUSH = {
     ],
 }  # fmt: skip
 
+
+def as_document(folder: Path, document: Any) -> Path:
+    path = folder / "session.json"
+    path.write_text(json.dumps(document, indent=1), "utf-8")
+    return path
+
+
+def _asked(call_id: str, name: str, **arguments: Any) -> dict[str, Any]:
+    return {
+        "id": call_id,
+        "call_id": call_id,
+        "type": "function",
+        "function": {"name": name, "arguments": json.dumps(arguments)},
+    }
+
+
+HERMES_MESSAGES = [
+    {
+        "role": "user",
+        "content": [{"type": "text", "text": "Fix it"}, {"type": "image_url", "image_url": {"url": "data:x"}}],
+    },
+    {
+        "role": "assistant",
+        "content": "I look.",
+        "reasoning": "hm",
+        "finish_reason": "tool_calls",
+        "tool_calls": [
+            _asked("c1", "terminal", command="ls", workdir="/w"),
+            _asked("c2", "patch", path="/w/a", old_string="1", new_string="2", mode="replace"),
+            _asked("c3", "delegate_task", goal="Count", context="here"),
+        ],
+    },
+    {
+        "role": "tool",
+        "tool_call_id": "c1",
+        "tool_name": "terminal",
+        "content": '{"output": "a", "exit_code": 2, "error": null}',
+    },
+    {
+        "role": "tool",
+        "tool_call_id": "c2",
+        "tool_name": "patch",
+        "content": '{"status": "blocked", "error": "BLOCKED: denied"}',
+    },
+    {"role": "tool", "tool_call_id": "c3", "tool_name": "delegate_task", "content": '{"status": "dispatched"}'},
+    {"role": "system", "content": "rules"},
+    {"role": "assistant", "content": "Half of", "finish_reason": "length"},
+    {"role": "oracle", "content": "?"},
+]
+HERMES = {
+    "session_id": "h1", "model": "m-1", "platform": "cli", "session_start": T.format(0), "last_updated": T.format(9),
+    "model_config": {"cwd": "/w"}, "message_count": 8, "tools": [], "messages": HERMES_MESSAGES,
+}  # fmt: skip
+# The columns of Hermes 0.19 that tell of a session.
+HERMES_TABLES = {
+    "sessions": "id TEXT, source TEXT, model TEXT, model_config TEXT, system_prompt TEXT, parent_session_id TEXT, started_at REAL, "
+    "ended_at REAL, end_reason TEXT, message_count INTEGER, input_tokens INTEGER, output_tokens INTEGER, cache_read_tokens INTEGER, "
+    "cache_write_tokens INTEGER, cwd TEXT, git_branch TEXT, title TEXT",
+    "messages": "id INTEGER, session_id TEXT, role TEXT, content TEXT, tool_call_id TEXT, tool_calls TEXT, tool_name TEXT, "
+    "timestamp REAL, finish_reason TEXT, reasoning TEXT, reasoning_content TEXT, observed INTEGER, active INTEGER, compacted INTEGER",
+    "session_model_usage": "session_id TEXT, model TEXT, task TEXT, api_call_count INTEGER, input_tokens INTEGER, output_tokens INTEGER, "
+    "cache_read_tokens INTEGER, cache_write_tokens INTEGER",
+}
+_USED = {"api_call_count": 2, "input_tokens": 90, "output_tokens": 9, "cache_read_tokens": 60, "cache_write_tokens": 5}
+
+
+def as_hermes(folder: Path, data: Any) -> Path:
+    return as_database(folder / ".hermes" / "state.db", HERMES_TABLES, data)
+
+
+def _kept(number: int, session: str, message: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"id": number, "session_id": session, "timestamp": MS / 1000 + number, "active": 1, "compacted": 0, "observed": 0,
+            **message, **more}  # fmt: skip
+
+
+HERMES_DATABASE = {
+    "sessions": [
+        {"id": "h1", "source": "cli", "model": "m-1", "started_at": MS / 1000, "ended_at": MS / 1000 + 60, "cwd": "/w", "git_branch": "main"},
+        {"id": "h2", "source": "subagent", "model": "m-2", "parent_session_id": "h1", "started_at": MS / 1000 + 3, "input_tokens": 7},
+    ],
+    "messages": [
+        *(_kept(number, "h1", message) for number, message in enumerate(HERMES_MESSAGES, 1)),
+        _kept(9, "h1", {"role": "user", "content": "between others"}, observed=1),
+        _kept(10, "h1", {"role": "user", "content": "again"}, active=0, compacted=1),
+        _kept(11, "h1", {"role": "assistant", "content": "So far: all."}),
+        _kept(12, "h1", {"role": "user", "content": "again"}),
+        _kept(13, "h1", {"role": "user", "content": "again"}),
+        _kept(20, "h2", {"role": "user", "content": "Count"}),
+        _kept(21, "h2", {"role": "assistant", "content": "3", "finish_reason": "stop"}),
+    ],
+    "session_model_usage": [
+        {"session_id": "h1", "model": "m-1", "task": "", **_USED}, {"session_id": "h1", "model": "m-1", "task": "title", **_USED}],
+}  # fmt: skip
+_FIRST: dict[str, Any] = HERMES_DATABASE["messages"][0]
+HERMES_DATABASE["messages"][0] = {**_FIRST, "content": "\0json:" + json.dumps(_FIRST["content"])}
+
 TERMINAL_SAMPLES: dict[str, tuple[str, Any, Callable[[Path, Any], Path]]] = {
     "kimi-code-lines": ("kimi-code", KIMI, as_lines),
     "kimi-code-folder": ("kimi-code", KIMI_AGENTS, as_logs),
     "crush-database": ("crush", CRUSH, as_crush),
+    "hermes-document": ("hermes", HERMES, as_document),
+    "hermes-database": ("hermes", HERMES_DATABASE, as_hermes),
 }

@@ -156,7 +156,8 @@ def test_sessions_are_found_where_the_table_says(tmp_path):
     assert sorted((one.format, one.path) for one in found) == sorted(placed)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    assert {one.format for one in find_sessions(str(tmp_path / "home"), str(elsewhere))} <= {"opencode"}
+    of_all_folders = {row.name for row in FORMATS if any(not place.held_in for place in row.places)}
+    assert {one.format for one in find_sessions(str(tmp_path / "home"), str(elsewhere))} <= of_all_folders
 
 
 def test_folders_that_are_told_as_urls_are_paths_in_the_trail(tmp_path):

@@ -8,13 +8,23 @@ import random
 import sqlite3
 from collections import Counter
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from cli_support import Shell
 from interop_samples import SAMPLES
-from interop_samples_terminals import CRUSH, KIMI_AGENTS, MS, TERMINAL_SAMPLES, as_crush, as_logs
+from interop_samples_terminals import (
+    CRUSH,
+    HERMES_DATABASE,
+    KIMI_AGENTS,
+    MS,
+    TERMINAL_SAMPLES,
+    as_crush,
+    as_hermes,
+    as_logs,
+)
 from interop_support import KEY, SHARED, Objects, check, named, steps_of
 from periplus.base.errors import FormatError
 from periplus.interop import import_transcripts
@@ -47,6 +57,10 @@ def refused(path) -> str:
 
 def lines_of(path) -> list[dict]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def milliseconds(text: str) -> int:
+    return round(datetime.fromisoformat(text).timestamp() * 1000)
 
 
 def agrees(imported, expected: Counter) -> None:
@@ -184,6 +198,66 @@ def test_a_session_of_crush_that_grows_stays_one_trail_among_others(tmp_path):
     assert (first, second.session_id, second.counts["prompts"]) == (before, "s2", 1)
 
 
+# -- Hermes
+
+
+def hermes_counts(path) -> Counter:
+    counts = Counter()
+    calls, results = set(), set()
+    for message in json.loads(path.read_text("utf-8"))["messages"]:
+        counts["prompts"] += message["role"] == "user"
+        if message["role"] == "assistant":
+            counts["says"] += bool(message["content"])
+            counts["comments"] += "reasoning" in message
+            calls |= {call["id"] for call in message.get("tool_calls", ())}
+        if message["role"] == "tool":
+            results.add(message["tool_call_id"])
+    counts["tools"], counts["paired"] = len(calls), len(calls & results)
+    return counts
+
+
+@pytest.mark.parametrize(
+    ("name", "cwd", "times"),
+    [
+        ("small.json", "/tmp/hermes-small", ("2026-04-29T20:00:00Z", "2026-04-29T20:00:04Z")),
+        ("large.json", "~/Repository/Codex-History", ("2026-04-29T20:05:00.000Z", "2026-04-29T20:05:12.000Z")),
+    ],
+)
+def test_real_documents_of_hermes(name, cwd, times):
+    path = real(f"hermes/agent-sessions/{name}")
+    (imported,) = take(path)
+    agrees(imported, hermes_counts(path))
+    assert take(path) == [imported]
+    assert imported.cwd == cwd
+    assert (imported.started_ms, imported.ended_ms) == tuple(milliseconds(text) for text in times)
+    assert imported.model == json.loads(path.read_text("utf-8"))["model"]
+
+
+def test_the_database_of_hermes(tmp_path):
+    path = as_hermes(tmp_path, HERMES_DATABASE)
+    (imported,) = take(path)
+    (child,) = imported.children
+    assert (imported.session_id, imported.cwd, imported.branch) == ("h1", "/w", "main")
+    assert imported.tokens == (2 * 95, 2 * 60, 2 * 9)
+    assert (child.agent, child.session_id, child.model, child.tokens.fresh) == ("hermes/subagent", "h2", "m-2", 7)
+    (spawn,) = named(imported, "AGENT_SPAWN")
+    assert spawn.operands[1:] == ("Count", spawn.operands[2])
+    assert spawn.operands[2].value == child.trail_digest
+    (command,) = named(imported, "COMMAND_RUN")
+    assert (command.outcome, command.exit_code, command.operands[1]) == ("failed", 2, "/w")
+    assert [step.outcome for step in named(imported, "FILE_EDIT")] == ["denied"]
+    assert imported.counts["prompts"] == 3
+    assert imported.counts["duplicates"] == 1
+    assert imported.skipped == {"role: system": 1, "message of others, not to the agent": 1}
+    assert (imported.started_ms, imported.ended_ms) == (MS, MS + 60_000)
+
+
+def test_sessions_of_hermes_that_continue_another_are_their_own(tmp_path):
+    first, child = HERMES_DATABASE["sessions"]
+    data = {**HERMES_DATABASE, "sessions": [first, {**child, "source": "cli"}]}
+    assert [(one.session_id, one.children) for one in take(as_hermes(tmp_path, data))] == [("h1", ()), ("h2", ())]
+
+
 # -- Databases
 
 
@@ -231,7 +305,13 @@ def placed(home: Path, project: Path) -> dict[str, Path]:
     """Put a session of each format where its agent keeps it, held in the project; gives the files by format."""
     held = str(project)
     kimi = {**KIMI_AGENTS, "state": {**KIMI_AGENTS["state"], "cwd": held}}
-    return {"kimi-code": as_logs(home / ".kimi-code", kimi), "crush": as_crush(project, CRUSH)}
+    first, *others = HERMES_DATABASE["sessions"]
+    elsewhere = {**first, "id": "h9", "cwd": str(home)}
+    return {
+        "kimi-code": as_logs(home / ".kimi-code", kimi),
+        "crush": as_crush(project, CRUSH),
+        "hermes": as_hermes(home, {**HERMES_DATABASE, "sessions": [{**first, "cwd": held}, *others, elsewhere]}),
+    }
 
 
 def test_all_sessions_of_a_project_are_found(tmp_path):

@@ -141,6 +141,11 @@ FORMATS: Final[tuple[Format, ...]] = (
         places=(Place((".crush",), 0, "crush.db", held_in="", in_project=True),),
     ),
     Format(
+        "hermes", "Hermes", "sessions of Hermes", "periplus.interop.importers.hermes", "database", grows=False,
+        places=(Place((".hermes",), 0, "state.db", held_in=""), Place((".hermes", "profiles"), 1, "state.db", held_in=""),
+                Place((".hermes", "sessions"), 0, "session_*.json")),
+    ),
+    Format(
         "cursor", "Cursor", "a transcript of Cursor", "periplus.interop.importers.cursor", "lines", grows=True,
         places=(Place((".cursor", "projects"), 3, "*.jsonl"),),
     ),

@@ -79,14 +79,16 @@ class Chat:
         self.calls.add(call_id, call)
         return call
 
-    def result(self, call_id: str, outcome: Outcome, text: str, exit_code: int | None = None) -> None:
+    def result(
+        self, call_id: str, outcome: Outcome, text: str, exit_code: int | None = None, *, is_exact: bool = True
+    ) -> None:
         call = self.calls.claim(call_id)
         if call is None:
             self.intake.skip("result without its call")
             return
         if outcome == "ok" and exit_code:
             outcome = "failed"
-        self.intake.resolve(call, outcome, text, exit_code=exit_code)
+        self.intake.resolve(call, outcome, text, exit_code=exit_code, is_exact=is_exact)
 
     def usage(self, model: str | None, fresh: int, cached: int, out: int) -> None:
         """Add a model call with its tokens: fresh input, cached input, output."""

@@ -38,7 +38,7 @@ _CONTENT: Final = ("content", "contents", "file_text", "fileText", "text", "code
 _COMMAND: Final = ("command", "cmd", "CommandLine", "script")
 _CWD: Final = ("cwd", "workdir", "directory", "dir_path", "working_directory", "workingDirectory", "Cwd", "working_dir")
 _PATTERN: Final = ("pattern", "regex", "query", "search_term", "searchTerm", "regex_pattern")
-_TASK: Final = ("prompt", "task", "message", "query", "objective", "task_description")
+_TASK: Final = ("prompt", "task", "message", "query", "objective", "task_description", "goal")
 _AGENT: Final = ("subagent_type", "subagentType", "agent_name", "agent_type", "agent", "name", "subagent_name")
 
 _Arguments = dict[str, object]
@@ -159,10 +159,10 @@ def _editor(intake: Intake, arguments: _Arguments, cwd: str | None) -> list[Plan
     return []
 
 
-def _patch(intake: Intake, arguments: _Arguments, _cwd: str | None) -> list[Planned]:
+def _patch(intake: Intake, arguments: _Arguments, cwd: str | None) -> list[Planned]:
     text = _first(arguments, ("patchText", "patch", "input", "diff"))
     patch = find_patch(text) if text else None
-    return patch_steps(intake, patch) if patch is not None else []
+    return patch_steps(intake, patch) if patch is not None else _edit(intake, arguments, cwd)
 
 
 def patch_steps(intake: Intake, patch: str) -> list[Planned]:
@@ -260,8 +260,8 @@ _NAMES: Final[dict[_Planner, str]] = {
     _web_search: "websearch web_search google_web_search search_web",
     _plan: "todowrite todo_write write_todos update_plan task_tracker todo update_todo_list taskcreate taskupdate "
     "todos todolist",
-    _spawn: "task delegate agent spawn_agent delegate_to_agent subagent",
-    _ask: "question ask_user askuserquestion ask_followup_question ask_user_question request_user_input",
+    _spawn: "task delegate agent spawn_agent delegate_to_agent delegate_task subagent",
+    _ask: "question ask_user askuserquestion ask_followup_question ask_user_question request_user_input clarify",
     _skill: "skill use_skill activate_skill invoke_skill",
 }
 _PLANNERS: Final[dict[str, _Planner]] = {name: planner for planner, names in _NAMES.items() for name in names.split()}
