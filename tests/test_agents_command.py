@@ -98,4 +98,5 @@ def test_sessions_without_a_trail_are_counted(sh):
 
 def test_the_cost_is_that_of_what_agents_give_their_models(sh):
     tokens = sh.json("agents").tokens
-    assert tokens.tools > tokens.instructions > tokens.block > 0
+    assert tokens.tools > tokens.block > tokens.instructions > tokens.skill > 0
+    assert f"about {tokens.tools + tokens.instructions + tokens.block + tokens.skill:,} tokens" in sh("agents").out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -161,9 +162,7 @@ def test_the_catalogue_keeps_its_limits():
         assert "$ref" not in schema
         assert "anyOf" not in one["inputSchema"]
         assert '""' not in schema, "an empty word in an enum is refused by some"
-        assert "maxLength" not in schema
-        for name, field in one["inputSchema"]["properties"].items():
-            assert field.get("description") or name in ("limit", "text", "confidence"), (one["name"], name)
+        assert not re.search(r'"(maxLength|minimum|default|additionalProperties|title|unlisted|\$schema)":', schema)
     assert {tool.name for tool in TOOLS if tool.is_read_only} == {"brief", "code", "recall", "show"}
 
 

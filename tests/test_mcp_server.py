@@ -354,6 +354,30 @@ def test_a_trail_is_shown_and_paged(served):
 
 
 @pytest.mark.slow
+def test_types_may_name_parts_of_trails(served):
+    """What is of any named type or part answers: ``kinds`` beside ``types`` asks for what is of both."""
+    claude_session(served.home / "s.jsonl", cwd=os.fspath(served.folder), steps=2)
+    served.shell("trail", "import", served.home / "s.jsonl")
+    served.shell("remember", "Make a cog only once", "--type", "trap")
+
+    async def talk():
+        async with served.client() as client:
+
+            async def kinds_of(**filters):
+                return {
+                    one["kind"] for one in (await told(client, "recall", question="make cog", **filters))[1]["entries"]
+                }
+
+            assert await kinds_of(types=["command"]) == await kinds_of(kinds=["command"]) == {"command"}
+            assert await kinds_of(types=["trap", "command"]) == {"trap", "command"}
+            assert await kinds_of(types=["trail"]) > {"command"}
+            assert await kinds_of(types=["trail", "command", "trap"]) == await kinds_of(types=["trail"]) | {"trap"}
+            assert await kinds_of(types=["trail"], kinds=["command"]) == {"command"}
+
+    run(talk)
+
+
+@pytest.mark.slow
 def test_resources_are_listed_page_by_page(served):
     with served.project() as project:
         for number in range(120):

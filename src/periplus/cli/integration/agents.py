@@ -40,8 +40,8 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         if shown:
             yield from _table([_HEADINGS, *map(_cells, shown)])
         tokens = result.tokens
-        yield (f"A connected agent spends about {tokens.tools + tokens.instructions + tokens.block:,} tokens before the first prompt: "
-               f"tools {tokens.tools:,}, instructions of the server {tokens.instructions:,}, block in its file {tokens.block:,}.")  # fmt: skip
+        yield (f"A connected agent spends about {tokens.tools + tokens.instructions + tokens.block + tokens.skill:,} tokens before the first prompt, at most: tools {tokens.tools:,}, "
+               f"instructions of the server {tokens.instructions:,}, block in its file {tokens.block:,}, skill in its list {tokens.skill:,}.")  # fmt: skip
         if others:
             yield f"Not found here: {', '.join(others)}"
         if not any(one.connected for one in result.agents):
@@ -61,17 +61,10 @@ def _out(one: Surveyed) -> AgentOut:
 
 
 def _cost() -> AgentCostOut:
-    import json
-
-    from periplus.base.text.token_estimate import estimate_tokens
     from periplus.cli.integration.agents_schemas import AgentCostOut
-    from periplus.project.agent_hooks.instructions import USE
-    from periplus.server.mcp.catalogue import INSTRUCTIONS, tool_documents
+    from periplus.server.mcp.connection_cost import largest_cost
 
-    # Agents give their models these three of a tool, not its annotations and the schema of its answers.
-    given = [{name: tool[name] for name in ("name", "description", "inputSchema")} for tool in tool_documents()]
-    tools = json.dumps(given, separators=(",", ":"))
-    return AgentCostOut(estimate_tokens(tools), estimate_tokens(INSTRUCTIONS), estimate_tokens(USE))
+    return AgentCostOut(*largest_cost())
 
 
 def _cells(one: AgentOut) -> tuple[str, ...]:

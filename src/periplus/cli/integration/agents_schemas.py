@@ -33,13 +33,14 @@ class AgentOut(msgspec.Struct):
 
 
 class AgentCostOut(msgspec.Struct):
-    """Estimated tokens that a connected agent spends before the first prompt: the ``tools`` of the server and its
-    ``instructions``, and the ``block`` in its file of instructions.
+    """Estimated tokens that a connected agent spends before the first prompt, of the agent that gets most: the ``tools`` of the
+    server and its ``instructions``, the ``block`` in its file of instructions, and the name and description of the ``skill``.
     """
 
     tools: int
     instructions: int
     block: int
+    skill: int
 
 
 class AgentsOut(msgspec.Struct, tag_field="schema", tag="periplus.agents/1"):

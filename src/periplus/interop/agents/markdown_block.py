@@ -31,7 +31,7 @@ _MARK: Final = "\ufeff"
 _BEGIN: Final = re.compile(r"(?:^|(?<=\ufeff))<!-- periplus:begin ([0-9a-f]{12})\b[^\n]*-->[ \t]*\r?$", re.MULTILINE)
 _END: Final = re.compile(r"^<!-- periplus:end -->[ \t]*\r?$", re.MULTILINE)
 _SEAL: Final = re.compile(r"periplus:file ([0-9a-f]{12})")
-_SAYS: Final = "kept by `periplus connect`; what you write belongs outside of these two lines"
+_SAYS: Final = "kept by `periplus connect`; write outside of it"
 
 
 class Block(NamedTuple):

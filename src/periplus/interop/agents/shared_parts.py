@@ -15,20 +15,17 @@ from periplus.interop.agents.markdown_block import OPEN_SEAL
 GREETING: Final = """\
 ## Periplus
 
-Some projects keep a memory and a logbook with Periplus (a folder `.periplus` at the top). In those:
+Projects with a folder `.periplus` at the top keep a memory and a logbook with Periplus. In those, and only there:
 
-- Before a task: `periplus brief "TASK"`. Obey the constraints and mind the traps that it names.
-- Before you edit: `periplus check PATHS` says who works there, and which rules are about it.
-- What you learn and others would have to learn again: `periplus remember "…" --type decision|constraint|trap|lesson --about PATH`.
+- Before a task: `periplus brief "TASK"`. Before you edit: `periplus check PATHS`; leave what others hold, or ask.
+- What others would have to learn again: `periplus remember "…" --type decision|constraint|trap|lesson --about PATH`.
 - When you stop with work open: `periplus handoff write "…"`.
-
-In projects without that folder, forget this.
 """
 
 _SKILL: Final = """\
 ---
 name: periplus
-description: The memory of this project across sessions and agents. Use it before a task (what was decided, which rules and traps apply, who works where), whenever you need to know why something is as it is, after you learned something that others would have to learn again, and when you hand work over.
+description: This project's memory. Use it before a task, to know why something is as it is, to keep what others would have to learn again, and to hand work over.
 ---
 
 <!-- Written by `periplus connect`; `periplus disconnect` removes it. {seal} -->

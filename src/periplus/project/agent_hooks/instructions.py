@@ -34,11 +34,10 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u20
 USE: Final = """\
 ## Periplus
 
-This project keeps its memory in Periplus: the command `periplus`, and the tools of the server `periplus`.
+This project keeps its memory in Periplus: the command `periplus`, or the server's tools.
 
-- Before a task: `periplus brief "TASK"` names the rules, traps and decisions that apply, and what others do now.
-- Before you edit: `periplus check PATHS`. Somebody else's claim is a reason to do something else, or to ask.
-- To know why something is as it is: `periplus recall "QUESTION"`.
+- Before a task: `periplus brief "TASK"`. Before you edit: `periplus check PATHS`; leave what others hold, or ask.
+- Why something is as it is: `periplus recall "QUESTION"`.
 - What others would have to learn again: `periplus remember "…" --type decision|constraint|trap|lesson --about PATH`.
 - When you stop with work open: `periplus handoff write "…"`.
 """

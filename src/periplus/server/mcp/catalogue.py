@@ -38,16 +38,14 @@ HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-
 MODERN_VERSION: Final = "2026-07-28"
 LIST_TTL_MS: Final = 3_600_000  # the lists change only with the program
 INSTRUCTIONS: Final = (
-    "Periplus is the memory of this project, shared by all agents and people who work on it: decisions and why, rules, traps, "
-    "how things are done here, what earlier sessions did, who works on what now.\n"
-    "Before a task call brief(task=…). Before you change files call brief(paths=[…]): it says who holds them and which rules and "
-    'traps are about them; claim(action="take", paths=[…]) what you will change if others may be at work.\n'
-    "When something puzzles you, fails, or was surely decided before, call recall(question=…), before you search the code or ask.\n"
-    'Where something is defined, who uses it, which tests reach it: code(action="find" or "refs" or "impact", of=…). Where to begin: code(action="map", of=task).\n'
-    "When a choice is made, the user corrects you, or something cost you time, call remember(…) at once: type decision, constraint, "
-    "trap or lesson, with about=[files]. What it says has to be understood by who was not there. No secrets.\n"
-    'What recall marks as stale may no longer hold: look, then revise(action="confirm" or "replace" or "state").\n'
-    'Plans with steps for several agents: plan. Mail and handoffs: message; at the end of unfinished work message(action="handoff").'
+    "Periplus is the memory of this project, shared by all agents and people here.\n"
+    "Before a task: brief(task=…). Before you change files: brief(paths=[…]), and claim them if others may be at work.\n"
+    "When something puzzles you, fails, or was surely decided before: recall, before you search or ask.\n"
+    "Where code is, who uses it, which tests reach it, where to begin: code.\n"
+    "When a choice is made, the user corrects you, or something cost you time: remember it at once.\n"
+    "What is marked stale may no longer hold: look, then revise.\n"
+    'Work left unfinished: message(action="handoff").\n'
+    "An answer takes at most `budget` tokens, and names the call that shows the rest."
 )  # fmt: skip
 
 
@@ -93,63 +91,52 @@ def _code() -> Callable[[Project, Any], Answer]:
 TOOLS: Final[tuple[Tool, ...]] = (
     Tool(
         "brief", "What to know before a task",
-        "What this project knows that matters before a task (`task`) or before files are changed (`paths`): who else holds those "
-        "paths, rules to obey, traps, decisions, how things are done here, mail, handoffs, steps that are ready, files that will likely "
-        "change, earlier sessions like it. Call it first. Most important first, within `budget` tokens.",
+        "What to know before a task, or before you change `paths`: who holds them, rules, traps, decisions, how things are done here, "
+        "mail, handoffs, ready steps, files that change together, earlier sessions. Call it first.",
         BriefArguments, _reading("run_brief"), is_read_only=True, is_idempotent=True,
     ),
     Tool(
         "recall", "Search the project's memory",
-        "Search all that is known of this project: memory (decisions, rules, traps, lessons, notes), earlier sessions of any agent "
-        "(what was asked, answered and run), commits. Ask in your own words, or give an error message, a path, an identifier or an id. "
-        "Each hit says why it is there, how fresh it is, what is stale, and where it is written down. Use it before you work something "
-        "out that may have been worked out before.",
+        "Search memory, earlier sessions of any agent (what was asked, answered, run) and commits: in your own words, or by an error "
+        "message, path or identifier. Use it before you work out what may have been worked out before.",
         RecallArguments, _reading("run_recall"), is_read_only=True, is_idempotent=True,
     ),
     Tool(
         "show", "Show one entity or trail",
-        "One entity with all its fields and its history, or an earlier session's trail with its steps (page with `offset`; TRAIL#N is "
-        "one step with all that it says).",
+        "An entity by `id` with its history, or an earlier session's steps; TRAIL#N is one step in full.",
         ShowArguments, _reading("run_show"), is_read_only=True, is_idempotent=True,
     ),
     Tool(
         "code", "Find code and what depends on it",
-        "Where code is, who uses it, what it uses, and what a change of it reaches: from the syntax of this project's files as they are now, not "
-        "from text search. Each place has a grade: proven, likely, or named (only the name agrees). Before you change a signature call "
-        "impact; after changes impact without `of` says which tests to run.",
+        "Where code is, who uses it, what a change reaches: from the syntax of the files as they are now. Of grade named, only the "
+        "name agrees. Before you change a signature: impact. After changes: impact without `of` names the tests to run.",
         CodeArguments, _code, is_read_only=True, is_idempotent=True,
     ),
     Tool(
         "remember", "Save something to memory",
-        "Save what the next one who works here has to know: a decision and why, a rule (constraint), a trap and what to do, "
-        "a lesson on how things are done here, a note. One thing a call, in a sentence or a few, with `about` for the code that it is about. "
-        "Text that is known already is not written again; similar entities are listed. Secrets are refused.",
+        "Save what the next one here has to know: one thing, in a sentence or a few, for who was not there, with `about` for its code. "
+        "Known text is not saved twice; similar entities are listed. No secrets.",
         RememberArguments, _writing("run_remember"), is_idempotent=True,
     ),
     Tool(
         "revise", "Change memory",
-        "Change what memory says, when it is outdated, settled or wrong: change the state (a trap resolved, a decision accepted or rejected), replace or merge entities (the old ones are superseded, never erased), split, set fields, relate to another, or confirm that it "
-        "still holds. All of it can be undone by `periplus undo`.",
+        "Change memory that is outdated, settled or wrong. Nothing is erased; `periplus undo` takes it back.",
         ReviseArguments, _writing("run_revise"), is_destructive=True,
     ),
     Tool(
         "claim", "Claim paths to work on",
-        "Who works here now and holds which paths (list); claim the paths that you are about to change, so that no other agent changes them at the same time (take); release claims (release). A claim is refused where somebody else's overlaps it, with who and until when. It "
-        "is renewed by what you do and ends with your session.",
+        "Who works here and holds which paths (list). Take what you will change, so that nobody else changes it meanwhile; refused "
+        "where another's claim overlaps. A claim ends with your session.",
         ClaimArguments, _writing("run_claim"),
     ),
     Tool(
         "plan", "Work in steps with others",
-        "Plans whose steps several agents take in turn: what is open and can be started (list, show), make a plan or add steps with what "
-        "each waits for (make, add), take the next ready step with a claim on its paths (next: no two agents get the same one), and "
-        "say what became of it (done, block, drop, reopen).",
+        "Plans whose steps several agents take in turn: no two get the same.",
         PlanArguments, _writing("run_plan"),
     ),
     Tool(
         "message", "Mail and handoffs",
-        "Mail between the agents and people of this project, by name, and handoffs. inbox: what waits for you. send, answer, read: mail. "
-        "handoff: at the end of unfinished work, its state for whoever comes next: what was done, files, tests, what is left. accept, "
-        "close: somebody's handoff.",
+        "Mail between agents and people here, by name. Handoffs: the state of unfinished work, for whoever comes next.",
         MessageArguments, _writing("run_message"),
     ),
 )  # fmt: skip

@@ -172,7 +172,8 @@ def run_recall(project: Project, given: RecallArguments) -> Answer:
 
     if not given.question.strip() and not given.types:
         raise UsageError("the question is empty", safe="Nothing was changed.", mend="Say it in words.")
-    filters = Filters(given.types, given.kinds, given.tag, given.author, given.path, given.since, given.ended)
+    types, kinds = _types_and_kinds(given)
+    filters = Filters(types, kinds, given.tag, given.author, given.path, given.since, given.ended)
     found = project.recall(given.question, limit=given.limit, offset=given.offset, filters=filters)
     if not found.hits and found.matched:
         return Answer(foot=f"There are only {found.matched:,} results.")
@@ -191,6 +192,18 @@ def run_recall(project: Project, given: RecallArguments) -> Answer:
 
     near = {"near": [{"asked": asked, "found": list(forms)} for asked, forms in found.near]} if found.near else {}
     return Answer(near_words_text(found.near), tuple(map(_hit_entry, found.hits)), near, found.left_out, more)
+
+
+def _types_and_kinds(given: RecallArguments) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the filters of a question whose ``types`` may name parts of trails beside types: what is of either answers."""
+    from periplus.memory.retrieval.search import TRAIL_KINDS
+
+    parts = [name for name in given.types if name in TRAIL_KINDS]
+    types = [name for name in given.types if name not in TRAIL_KINDS]
+    if not parts or not types:
+        return tuple(types), (*given.kinds, *parts)
+    whole = TRAIL_KINDS if "trail" in types else ()
+    return (*types, "trail"), (*types, *given.kinds, *parts, *whole)
 
 
 def _hit_entry(hit: Hit) -> Entry:

@@ -35,19 +35,20 @@ BUDGET_MIN: Final = 100
 BUDGET_MAX: Final = 50_000
 _DEPTH_MAX: Final = 8
 _TOLD: Final = 200
-_UNTOLD: Final = frozenset({"title", "maxLength", "maxItems", "minLength", "minItems", "maxProperties"})
+# A model reads only these of a schema. The rest is checked here, and a refusal names the field and what it takes.
+_LISTED: Final = frozenset({"type", "description", "enum", "items", "properties", "required"})
+# Arguments with this mark are accepted and not listed: models hardly use them, and would pay for them in each session.
+_UNLISTED: Final[dict[str, Any]] = {"unlisted": True}
 
 Words = Annotated[str, Meta(max_length=8_000)]
 Name = Annotated[str, Meta(max_length=200)]
 Ids = Annotated[tuple[Name, ...], Meta(max_length=100)]
-Budget = Annotated[
-    int,
-    Meta(ge=BUDGET_MIN, le=BUDGET_MAX, description="At most this many tokens of answer. The rest is counted, with the call that shows it."),
-]  # fmt: skip
-Paths = tuple[Annotated[str, Meta(max_length=500)], ...]
-Key = Annotated[
-    str, Meta(max_length=200, description="Your own key for this write: a repeated call with it is written once.")
-]
+Budget = Annotated[int, Meta(ge=BUDGET_MIN, le=BUDGET_MAX)]  # the server's instructions say what it is
+BudgetOfList = Annotated[int, Meta(ge=BUDGET_MIN, le=BUDGET_MAX, extra_json_schema=_UNLISTED)]  # a cut answer names it
+Path = Annotated[str, Meta(max_length=500)]
+Paths = tuple[Path, ...]
+UnlistedName = Annotated[str, Meta(max_length=200, extra_json_schema=_UNLISTED)]
+Key = UnlistedName  # of a write: the same key writes once
 
 
 class _Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
@@ -55,222 +56,158 @@ class _Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
 
 class BriefArguments(_Arguments, frozen=True):
-    task: Annotated[str, Meta(max_length=8_000, description="What you are about to do, in a sentence.")] = ""
-    paths: Annotated[
-        Paths,
-        Meta(max_length=200, description="Files or folders that you are about to change, relative to the project: the answer says who claims them and which rules and traps apply."),
-    ] = ()  # fmt: skip
-    since: Annotated[
-        str,
-        Meta(
-            max_length=200,
-            description="Also list what others changed since this time (or 2h, 3d, 1w), record or session.",
-        ),
-    ] = ""
+    task: Words = ""
+    paths: Annotated[Paths, Meta(max_length=200)] = ()
+    since: Annotated[str, Meta(max_length=200, description="Also changes since a date, 2h, a session.")] = ""
     budget: Budget = 3_000
 
 
 class RecallArguments(_Arguments, frozen=True):
-    question: Annotated[
-        str, Meta(min_length=1, max_length=8_000, description="Words, a sentence, an error message, a path or an id.")
-    ]
+    question: Annotated[str, Meta(min_length=1, max_length=8_000)]
     types: Annotated[
         tuple[Annotated[str, Meta(max_length=40)], ...],
-        Meta(
-            max_length=20,
-            description="Only these types: decision, constraint, trap, lesson, note, plan, step, handoff, trail (an earlier session), "
-            "or a type that this project declares.",
-        ),
-    ] = ()
+        Meta(max_length=20, description="decision, constraint, trap, lesson, note, …; trail (a session), or of trails: prompt, answer, command, commit."),
+    ] = ()  # fmt: skip
     kinds: Annotated[
         tuple[Literal["prompt", "answer", "command", "commit", "session"], ...],
-        Meta(max_length=5, description="Only these parts of earlier sessions and git history."),
+        Meta(max_length=5, extra_json_schema=_UNLISTED),
     ] = ()
-    tag: Annotated[str, Meta(max_length=200, description="Only entities with this tag.")] = ""
-    author: Annotated[str, Meta(max_length=200, description="Only entries by this person or agent.")] = ""
-    path: Annotated[str, Meta(max_length=500, description="Only entries about this path.")] = ""
-    since: Annotated[
-        str, Meta(max_length=40, description="Only newer entries: a date, an RFC 3339 time, or an age (2h, 3d, 1w).")
-    ] = ""
-    ended: Annotated[bool, Meta(description="Include superseded, resolved and expired entries.")] = False
-    limit: Annotated[int, Meta(ge=1, le=100)] = 10
-    offset: Annotated[int, Meta(ge=0, le=100_000, description="Skip the first N, to get the next page.")] = 0
+    tag: UnlistedName = ""
+    author: UnlistedName = ""
+    path: Path = ""
+    since: Annotated[str, Meta(max_length=40, description="A date, 2h, 3d.")] = ""
+    ended: Annotated[bool, Meta(description="With superseded, resolved, expired.")] = False
+    limit: Annotated[int, Meta(ge=1, le=100, extra_json_schema=_UNLISTED)] = 10
+    offset: Annotated[int, Meta(ge=0, le=100_000)] = 0
     budget: Budget = 2_000
 
 
 class ShowArguments(_Arguments, frozen=True):
-    id: Annotated[
-        str,
-        Meta(min_length=1, max_length=300, description="An id or a unique prefix of it; TRAIL#N for step N of a session's trail; "
-             "or a periplus:// address."),
-    ]  # fmt: skip
-    offset: Annotated[
-        int, Meta(ge=0, le=10_000_000, description="Skip the first N entries of a long answer, to get the next page.")
-    ] = 0
+    id: Annotated[str, Meta(min_length=1, max_length=300)]
+    offset: Annotated[int, Meta(ge=0, le=10_000_000)] = 0
     budget: Budget = 3_000
 
 
 class CodeArguments(_Arguments, frozen=True):
     action: Annotated[
         Literal["find", "search", "show", "outline", "refs", "calls", "impact", "map", "status"],
-        Meta(description="find: definitions by name (exact, a beginning, parts, misspelled). search: definitions by what they do, in words. show: a symbol with its text, its users, tests, memory about it. outline: the symbols of files. refs: the places that name a symbol. calls: what a symbol uses. impact: what depends on files or symbols, and the tests to run. map: the files for a task with their signatures, within the budget. status: languages and sizes."),
+        Meta(description="find, search: definitions by name, by what they do. show: a symbol's text, users, tests, memory. outline: a file's symbols. refs: its users. calls: what it uses. impact: dependents, tests to run. map: where to begin a task."),
     ] = "find"  # fmt: skip
     of: Annotated[
         Paths,
-        Meta(max_length=100, description="A symbol: FILE:Class.method, a qualified name or the end of one; or a file. For find a name, for search words, for map the task (none: the whole repository). For impact several; none for your uncommitted changes."),
+        Meta(max_length=100, description="FILE:Class.method, a name or its end, a file; for search words, for map the task."),
     ] = ()  # fmt: skip
-    kind: Annotated[str, Meta(max_length=40, description="For find and search: function, method, class, test, …")] = ""
-    path: Annotated[str, Meta(max_length=500, description="For find and search: only in this file or folder.")] = ""
-    grade: Annotated[
-        Literal["proven", "likely", "named"],
-        Meta(description="For refs: the least certain places to list; named: only the name agrees."),
-    ] = "named"
-    revision: Annotated[
-        str, Meta(max_length=200, description="For impact: changes since this commit or branch (default: HEAD).")
-    ] = ""
-    depth: Annotated[int, Meta(ge=1, le=1_000, description="For impact: at most so many steps away.")] = 100
-    limit: Annotated[int, Meta(ge=1, le=1_000)] = 30
-    offset: Annotated[int, Meta(ge=0, le=10_000_000, description="Skip the first N.")] = 0
+    kind: Annotated[str, Meta(max_length=40, description="function, class, test, …")] = ""
+    path: Path = ""
+    grade: Annotated[Literal["proven", "likely", "named"], Meta(extra_json_schema=_UNLISTED)] = "named"
+    revision: Annotated[str, Meta(max_length=200, description="For impact: changes since this commit.")] = ""
+    depth: Annotated[int, Meta(ge=1, le=1_000, extra_json_schema=_UNLISTED)] = 100
+    limit: Annotated[int, Meta(ge=1, le=1_000, extra_json_schema=_UNLISTED)] = 30
+    offset: Annotated[int, Meta(ge=0, le=10_000_000)] = 0
     budget: Budget = 3_000
 
 
 class RememberArguments(_Arguments, frozen=True):
-    text: Annotated[
-        str,
-        Meta(min_length=1, max_length=8_000, description="The fact to save, worded so that a stranger understands it."),
-    ]
+    text: Annotated[str, Meta(min_length=1, max_length=8_000)]
     type: Annotated[
         str,
-        Meta(
-            max_length=40,
-            description="decision: a choice and why. constraint: a rule to obey. trap: a pitfall and what to do. lesson: how something is "
-            "done here. note: an observation. Or a type that this project declares.",
-        ),
-    ] = "note"
+        Meta(max_length=40, description="decision, constraint (a rule to obey), trap, lesson (how it is done here), note, or one of this project."),
+    ] = "note"  # fmt: skip
     about: Annotated[
         Paths,
-        Meta(max_length=100, description="What it is about: FILE, FILE:10-20 or FILE:SYMBOL, from the project's folder, or an id. When that code changes, "
-             "the memory is shown as stale."),
+        Meta(max_length=100, description="FILE, FILE:10-20 or FILE:SYMBOL from the project's folder, or an id."),
     ] = ()  # fmt: skip
-    tags: Annotated[tuple[Name, ...], Meta(max_length=100, description="Tags to find it by.")] = ()
-    rationale: Annotated[str, Meta(max_length=8_000, description="For a decision: the reason.")] = ""
-    alternatives: Annotated[
-        tuple[Words, ...], Meta(max_length=100, description="For a decision: alternatives that were not chosen.")
-    ] = ()
-    severity: Annotated[Literal["", "low", "medium", "high", "critical"], Meta(description="For a trap.")] = ""
-    remedy: Annotated[str, Meta(max_length=8_000, description="For a trap: what to do.")] = ""
-    check: Annotated[
-        str,
-        Meta(max_length=8_000, description="For a constraint or trap: a shell command that fails if it is violated."),
-    ] = ""
-    expires: Annotated[
-        str, Meta(max_length=40, description="For a note: when it expires, a date or an RFC 3339 time.")
-    ] = ""
+    tags: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
+    rationale: Words = ""
+    alternatives: Annotated[tuple[Words, ...], Meta(max_length=100, extra_json_schema=_UNLISTED)] = ()
+    severity: Annotated[Literal["", "low", "medium", "high", "critical"], Meta(extra_json_schema=_UNLISTED)] = ""
+    remedy: Words = ""
+    check: Annotated[str, Meta(max_length=8_000, description="A command that fails if violated.")] = ""
+    expires: Annotated[str, Meta(max_length=40, extra_json_schema=_UNLISTED)] = ""
     evidence: Annotated[
         tuple[Annotated[str, Meta(max_length=300)], ...],
-        Meta(max_length=100, description="Its evidence: record:SEQ, step:TRAIL#N or commit:ID."),
+        Meta(max_length=100, extra_json_schema=_UNLISTED),
     ] = ()
-    fields: Annotated[
-        dict[str, Any],
-        Meta(max_length=50, description="Fields of a type that this project declares."),
-    ] = msgspec.field(default_factory=dict)
-    confidence: Annotated[int, Meta(ge=0, le=100, description="How sure you are.")] = 100
-    supersedes: Annotated[Ids, Meta(description="Ids of entities that this replaces.")] = ()
+    fields: Annotated[dict[str, Any], Meta(max_length=50, description="alternatives, severity, expires, …")] = (
+        msgspec.field(default_factory=dict)
+    )
+    confidence: Annotated[int, Meta(ge=0, le=100, extra_json_schema=_UNLISTED)] = 100
+    supersedes: Ids = ()
     key: Key = ""
 
 
 class ReviseArguments(_Arguments, frozen=True):
-    ids: Annotated[Ids, Meta(min_length=1, description="Ids, or unique prefixes of them.")]
+    ids: Annotated[Ids, Meta(min_length=1)]
     action: Annotated[
         Literal["state", "replace", "split", "set", "link", "confirm"],
-        Meta(description="state: change the state. replace: replace these by `text` (several are merged). split: replace one by each of `texts`. set: set `fields`. link: relate to `target`. confirm: it still holds; anchor it to the current code."),
+        Meta(description="replace: by `text`; several become one. split: into `texts`. confirm: it still holds."),
     ]  # fmt: skip
     state: Annotated[
         str,
-        Meta(max_length=40, description="For state: decision proposed, accepted, rejected, deferred; constraint and trap active, "
-             "resolved, expired; plan and step todo, doing, blocked, review, done, dropped."),
+        Meta(max_length=40, description="decision: accepted, rejected, deferred. constraint, trap: active, resolved, expired. step: todo, doing, blocked, done, dropped."),
     ] = ""  # fmt: skip
-    reason: Annotated[str, Meta(max_length=2_000, description="Why the state changes.")] = ""
-    text: Annotated[str, Meta(max_length=8_000, description="For replace.")] = ""
-    texts: Annotated[tuple[Words, ...], Meta(max_length=100, description="For split: two or more.")] = ()
-    fields: Annotated[
-        dict[str, Any],
-        Meta(max_length=20, description="For set: tags, confidence, priority, assignee, rationale, remedy, …"),
-    ] = msgspec.field(default_factory=dict)
-    relation: Annotated[
-        Literal["", "contradicts", "caused", "resolves", "depends_on", "part_of", "references"],
-        Meta(description="For link."),
-    ] = ""
-    target: Annotated[str, Meta(max_length=200, description="For link: an id.")] = ""
+    reason: Annotated[str, Meta(max_length=2_000)] = ""
+    text: Words = ""
+    texts: Annotated[tuple[Words, ...], Meta(max_length=100)] = ()
+    fields: Annotated[dict[str, Any], Meta(max_length=20)] = msgspec.field(default_factory=dict)
+    relation: Literal["", "contradicts", "caused", "resolves", "depends_on", "part_of", "references"] = ""
+    target: Name = ""
     key: Key = ""
 
 
 class ClaimArguments(_Arguments, frozen=True):
-    action: Annotated[
-        Literal["list", "take", "release"],
-        Meta(description="list: who works here now, and all claims. take: claim `paths`. release: release `ids`, or all your claims."),
-    ] = "list"  # fmt: skip
-    paths: Annotated[
-        Paths,
-        Meta(
-            max_length=100, description="Files, folders, globs (src/**/*.py) or FILE:SYMBOL, from the project's folder."
-        ),
-    ] = ()
-    text: Annotated[str, Meta(max_length=2_000, description="The purpose; others read it when they are refused.")] = ""
-    shared: Annotated[bool, Meta(description="Share the claim; only an exclusive claim of others is then refused.")] = (
-        False
-    )
-    minutes: Annotated[int, Meta(ge=1, le=10_080, description="How long it lasts without activity of yours.")] = 120
-    ids: Annotated[Ids, Meta(description="Claims to release.")] = ()
-    budget: Budget = 1_500
+    action: Literal["list", "take", "release"] = "list"
+    paths: Annotated[Paths, Meta(max_length=100, description="Files, folders, globs or FILE:SYMBOL.")] = ()
+    text: Annotated[str, Meta(max_length=2_000, description="What for.")] = ""
+    shared: bool = False
+    minutes: Annotated[int, Meta(ge=1, le=10_080, extra_json_schema=_UNLISTED)] = 120
+    ids: Ids = ()
+    budget: BudgetOfList = 1_500
     key: Key = ""
+
+
+# Listed as text: not all clients pass on a choice of two types.
+_Place = Annotated[int | Name, Meta(extra_json_schema={"type": "string"})]
 
 
 class NewStepArgument(_Arguments, frozen=True):
     text: Annotated[str, Meta(min_length=1, max_length=8_000)]
-    after: Annotated[
-        tuple[int | Name, ...],
-        Meta(max_length=100, description="Steps that have to be done first: numbers in this call (from 1), or ids."),
-    ] = ()
-    paths: Annotated[Paths, Meta(max_length=100, description="Paths that it will change; claimed with the step.")] = ()
-    priority: Annotated[int, Meta(ge=0, le=100)] = 50
+    after: Annotated[tuple[_Place, ...], Meta(max_length=100, description="Numbers here from 1, or ids.")] = ()
+    paths: Annotated[Paths, Meta(max_length=100)] = ()
+    priority: Annotated[int, Meta(ge=0, le=100, extra_json_schema=_UNLISTED)] = 50
 
 
 class PlanArguments(_Arguments, frozen=True):
     action: Annotated[
         Literal["list", "show", "make", "add", "next", "done", "block", "drop", "reopen"],
-        Meta(description="list: open plans. show: one plan with its steps. make: a plan of `text` and `steps`. add: `steps` to `plan`. "
-             "next: take the next step that is ready (of `plan`, or `ids`), with a claim for it. done, block, drop, reopen: "
-             "`ids` of steps or plans."),
+        Meta(description="next: take a step that is ready, with a claim on its paths. done, block, drop, reopen: `ids`."),
     ] = "list"  # fmt: skip
-    plan: Annotated[str, Meta(max_length=200, description="The id of a plan.")] = ""
-    text: Annotated[str, Meta(max_length=8_000, description="For make: the goal.")] = ""
-    rationale: Annotated[str, Meta(max_length=8_000, description="For make: why.")] = ""
-    steps: Annotated[tuple[NewStepArgument, ...], Meta(max_length=200, description="For make and add.")] = ()
-    ids: Annotated[Ids, Meta(description="Steps or plans.")] = ()
-    reason: Annotated[str, Meta(max_length=2_000, description="For block and drop: why.")] = ""
-    budget: Budget = 2_000
+    plan: Name = ""
+    text: Words = ""
+    rationale: Annotated[str, Meta(max_length=8_000, extra_json_schema=_UNLISTED)] = ""
+    steps: Annotated[tuple[NewStepArgument, ...], Meta(max_length=200)] = ()
+    ids: Ids = ()
+    reason: Annotated[str, Meta(max_length=2_000)] = ""
+    budget: BudgetOfList = 2_000
     key: Key = ""
 
 
 class MessageArguments(_Arguments, frozen=True):
     action: Annotated[
         Literal["inbox", "send", "answer", "read", "handoff", "accept", "close"],
-        Meta(description="inbox: your mail and open handoffs. send: `text` to `to`. answer: `text` to the message `id`. read: the message `id` with its thread. handoff: hand over the state of work. accept, close: the handoff `id`."),
+        Meta(description="answer, read: the message `id`. handoff: what was done, and what is `unfinished`. accept, close: the handoff `id`."),
     ] = "inbox"  # fmt: skip
-    id: Annotated[str, Meta(max_length=200, description="A message or a handoff.")] = ""
-    to: Annotated[str, Meta(max_length=100, description="The recipient; a handoff without one is for anybody.")] = ""
-    text: Annotated[
-        str, Meta(max_length=8_000, description="The message; for a handoff, what was done and the state of the work.")
-    ] = ""
-    ref: Annotated[str, Meta(max_length=200, description="For send: the id of what it is about.")] = ""
-    needs_answer: Annotated[bool, Meta(description="For send.")] = False
-    files: Annotated[Paths, Meta(max_length=200, description="For handoff: files that were changed.")] = ()
-    tests: Annotated[str, Meta(max_length=2_000, description="For handoff: what passes and what fails.")] = ""
-    unfinished: Annotated[tuple[Words, ...], Meta(max_length=100, description="For handoff: what is left to do.")] = ()
-    plan: Annotated[str, Meta(max_length=200, description="For handoff: the plan it belongs to.")] = ""
-    corrects: Annotated[str, Meta(max_length=200, description="For handoff: the handoff that it replaces.")] = ""
-    budget: Budget = 2_000
+    id: Name = ""
+    to: Annotated[str, Meta(max_length=100)] = ""
+    text: Words = ""
+    ref: UnlistedName = ""
+    needs_answer: bool = False
+    files: Annotated[Paths, Meta(max_length=200)] = ()
+    tests: Annotated[str, Meta(max_length=2_000)] = ""
+    unfinished: Annotated[tuple[Words, ...], Meta(max_length=100)] = ()
+    plan: UnlistedName = ""
+    corrects: UnlistedName = ""
+    budget: BudgetOfList = 2_000
     key: Key = ""
 
 
@@ -278,31 +215,26 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 
 
 def input_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the JSON Schema of a tool's arguments, without references, because some clients do not resolve them. Length limits
-    and empty defaults are left out to keep it short for models; they are still enforced.
+    """Return the JSON Schema of a tool's arguments as models read it, and pay for it in each session: without references, because
+    some clients do not resolve them, and without limits, defaults and the ban of unknown fields, which are enforced all the same.
     """
     _, components = msgspec.json.schema_components([kind], ref_template="#/{name}")
-    schema = _inlined(components[kind.__name__], components)
+    schema = _listed(components[kind.__name__], components)
     assert isinstance(schema, dict)
     return {"type": "object", "properties": {}, **schema}
 
 
-def _inlined(value: Any, components: Mapping[str, Any]) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_inlined(inner, components) for inner in value]
-    if not isinstance(value, dict):
-        return value
-    if "$ref" in value:
-        return _inlined(components[value["$ref"][2:]], components)
-    kept = {
-        name: {field: _inlined(schema, components) for field, schema in inner.items()}
-        if name == "properties"
-        else _inlined(inner, components)
-        for name, inner in value.items()
-        if name not in _UNTOLD and not (name == "default" and not inner)
-    }
+def _listed(schema: Mapping[str, Any], components: Mapping[str, Any]) -> dict[str, Any]:
+    if "$ref" in schema:
+        return _listed(components[schema["$ref"][2:]], components)
+    kept = {name: value for name, value in schema.items() if name in _LISTED and value}
+    if "properties" in kept:
+        fields = kept["properties"].items()
+        kept["properties"] = {name: _listed(inner, components) for name, inner in fields if "unlisted" not in inner}
+    if "items" in kept:
+        kept["items"] = _listed(kept["items"], components)
     if "enum" in kept:  # some clients need a type beside it, and no empty value
-        kept = {**kept, "type": "string", "enum": [word for word in kept["enum"] if word]}
+        kept = {"type": "string", **kept, "enum": [word for word in kept["enum"] if word]}
     return kept
 
 
@@ -342,8 +274,9 @@ def _choices(kind: type[msgspec.Struct], error: str) -> str:
     found = re.match(r"Invalid enum value .* - at `\$\.(\w+)", error)
     if found is None:
         return ""
-    schema = input_schema(kind)["properties"][found[1]]
-    return f"Allowed: {', '.join(schema.get('items', schema).get('enum', ()))}."
+    _, components = msgspec.json.schema_components([kind])
+    schema = components[kind.__name__]["properties"][found[1]]
+    return f"Allowed: {', '.join(filter(None, schema.get('items', schema).get('enum', ())))}."
 
 
 def _wrong(what: str, mend: str = "") -> UsageError:
