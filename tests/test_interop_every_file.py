@@ -50,11 +50,7 @@ OUTCOMES = {
     # Sessions of agents whose format is not imported yet
     "antigravity/*/cli_small.jsonl": ("a session of Antigravity",),
     "antigravity/*/small.md": ("it looks like Markdown",),
-    "copilot-chat/*_simple.json": ("a session of Copilot Chat",),
     "grok-build/*": ("a JSON document of another program",),
-    "hermes/*": ("a session of Hermes",),
-    "kimi-code/*/state.json": ("a JSON document of another program",),
-    "kimi-code/*": ("a session of Kimi Code",),
     "windsurf/*": ("a session of Windsurf",),
     "*": IMPORTED,
 }  # fmt: skip

@@ -145,7 +145,6 @@ def test_sessions_are_found_where_the_table_says(tmp_path):
             path = folder / place.pattern.replace("*", "a")
             held = hashlib.sha256(str(project).encode()).hexdigest() if place.held_in == "projectHash" else str(project)
             path.write_text(json.dumps({place.held_in.partition("|")[0] or "a": held}))
-            path.write_text(json.dumps({place.held_in or "a": held}))
             if place.beside:
                 (folder / place.beside).write_text(path.read_text())
             if place.card[0]:
