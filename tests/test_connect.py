@@ -14,6 +14,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from periplus.base.errors import ConflictError, FormatError, RefusedError
 from periplus.interop.agents import AGENT_NAMES, Site, agent_named, all_agents
@@ -216,6 +217,54 @@ prompt = '''
 name = "not one"
 '''
 """
+HERMES = """# Hermes
+model:
+  default: "anthropic/claude-opus"   # the best
+  provider: auto
+toolsets: [hermes-cli, "web"]
+agent:
+    max_turns: 90
+    system_prompt: |+
+      Be brief: never say
+      mcp_servers:
+        periplus: {}
+
+mcp_servers:
+  # the files
+  files:
+    command: npx
+    args:
+    - -y
+    - some-server
+    env: {A: 'b', "C": [1, 2]}
+  'odd name': {url: https://x.example/mcp#c}
+display: &shown
+  compact: false
+other: *shown
+last: >-
+  folded
+  text
+"""
+GOOSE = """GOOSE_PROVIDER: "anthropic"
+GOOSE_MODE: smart_approve
+
+# what it may use
+extensions:
+  developer:
+    bundled: true
+    enabled: true
+    name: developer
+    timeout: 300
+    type: builtin
+
+  memory:
+    enabled: false # not now
+slash_commands:
+- command: "run-tests"
+  recipe_path: "/path/to/recipe.yaml"
+GOOSE_SEARCH_PATHS:
+  - "/usr/local/bin"
+"""
 AGENTS_MD = "# Shop\n\nUse `make test`.\n\n## Style\n\n- Two spaces\n"
 
 FILES = {
@@ -245,7 +294,10 @@ FILES = {
     "aider": {"CONVENTIONS.md": "# Conventions\n- Types everywhere"},
     "gptme": {"gptme.toml": GPTME},
     "mistral-vibe": {".vibe/config.toml": VIBE},
+    "hermes": {".hermes/config.yaml": HERMES, ".hermes/SOUL.md": "You are calm."},
+    "goose": {".config/goose/config.yaml": GOOSE, ".config/goose/.goosehints": "Be brief.\n"},
 }  # fmt: skip
+OF_PERSONS = {"hermes", "goose"}  # their files above are in the home folder
 
 
 def crlf(text):
@@ -274,7 +326,13 @@ FORMS = {
 def value_of(name, data):
     if name.endswith(".toml"):
         return tomllib.loads(data.decode().removeprefix("\ufeff"))
+    if name.endswith(".yaml"):
+        return yaml.safe_load(data.decode().removeprefix("\ufeff"))
     return parse(data, name).value
+
+
+def is_text(path):
+    return path.endswith((".md", ".goosehints"))
 
 
 def is_ours(value):
@@ -283,7 +341,7 @@ def is_ours(value):
 
 def without_ours(value):
     """What a config file says but for us, by other code than the one that is tested."""
-    for table in ("mcpServers", "servers", "mcp", "mcp_servers", "context_servers", "amp.mcpServers"):
+    for table in ("mcpServers", "servers", "mcp", "mcp_servers", "context_servers", "amp.mcpServers", "extensions"):
         inner = value.get(table)
         if isinstance(inner, dict):
             inner.pop("periplus", None)
@@ -316,7 +374,8 @@ def is_only_added_to(before, after):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", FILES)
-def test_only_our_part_changes_and_goes_again(place, name, form):
+def test_only_our_part_changes_and_goes_again(tmp_path, name, form):
+    place = Place(tmp_path, "user" if name in OF_PERSONS else "project")
     for path, text in {**FILES[name], "AGENTS.md": AGENTS_MD}.items():
         file = place.base / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -327,13 +386,13 @@ def test_only_our_part_changes_and_goes_again(place, name, form):
     after = place.snapshot()
     changed = {path for path in before if after[path] != before[path]}
     assert {*FILES[name]} <= changed | {"CLAUDE.md"}
-    assert "AGENTS.md" in changed or name in ("aider", "cline", "continue")
+    assert "AGENTS.md" in changed or name in ("aider", "cline", "continue", *OF_PERSONS)
     for path in FILES[name]:
         assert stat.S_IMODE((place.base / path).stat().st_mode) == 0o640, "the mode is kept"
         assert after[path].startswith(b"\xef\xbb\xbf") == before[path].startswith(b"\xef\xbb\xbf")
         if b"\r\n" in before[path]:
             assert b"\n" not in after[path].replace(b"\r\n", b""), f"{path}: ends of lines of two kinds"
-        if path.endswith(".md"):
+        if is_text(path):
             assert after[path].startswith(before[path]), "what people wrote stands before it, byte for byte"
             continue
         assert without_ours(value_of(path, after[path])) == without_ours(value_of(path, before[path])), path
@@ -385,32 +444,37 @@ def later_table(path):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_what_changed_since_stays(place, name):
+def test_what_changed_since_stays(tmp_path, name):
     """Another program writes into the same files after us: only our part goes then."""
+    place = Place(tmp_path, "user" if name in OF_PERSONS else "project")
     for path, text in FILES[name].items():
         (place.base / path).parent.mkdir(parents=True, exist_ok=True)
         (place.base / path).write_text(text)
-    before = {path: value_of(path, text.encode()) for path, text in FILES[name].items() if not path.endswith(".md")}
+    before = {path: value_of(path, text.encode()) for path, text in FILES[name].items() if not is_text(path)}
     place.connect(name)
     for path in FILES[name]:
         file = place.base / path
         if path.endswith(".toml"):
             file.write_text('title = "new"\n' + file.read_text() + f'\n[{later_table(path)}]\ncommand = "later"\n')
-        elif path.endswith(".md"):
+        elif path.endswith(".yaml"):
+            file.write_text("new: 1 # of another program\n" + file.read_text() + "later: [2]\n")
+        elif is_text(path):
             file.write_text("New.\n" + file.read_text() + "\nLast.\n")
         else:
             file.write_text(file.read_text().replace("{", '{ "new": 1,', 1))
     place.disconnect(name)
     for path, text in FILES[name].items():
         now = (place.base / path).read_text()
-        assert "periplus" not in now.replace("[mcp_servers.periplus]\nnot =", ""), path
-        if path.endswith(".md"):
+        assert text.count("periplus") == now.count("periplus"), path
+        if is_text(path):
             assert now.replace("\n\n", "\n").strip() == f"New.\n{text.strip()}\nLast."
         elif path.endswith(".toml"):
             wanted = {**before[path], "title": "new"}
             table = wanted.setdefault(later_table(path).partition(".")[0], {})
             table.update({"later": {"command": "later"}} if "." in later_table(path) else {"command": "later"})
             assert value_of(path, now.encode()) == wanted
+        elif path.endswith(".yaml"):
+            assert value_of(path, now.encode()) == {"new": 1, **before[path], "later": [2]}
         else:
             assert value_of(path, now.encode()) == {"new": 1, **before[path]}, path
 
@@ -476,9 +540,11 @@ def test_a_row_says_what_it_is_made_of():
     formats = {*format_names()}
     for scope in ("project", "user"):
         site = Site(scope, "/p", "/h", "/h/.config", "/h/.codex", False, ("periplus",), RULES, RULES)
-        marks = [agent.parts(site)[0].path for agent in all_agents()]
-        assert len({*marks}) == len(NAMES)
-        others = [part.path for agent in all_agents() for part in agent.parts(site)[1:] if part.what != "hooks"]
+        marked = [agent for agent in all_agents() if scope not in agent.unmarked]
+        marks = [agent.parts(site)[0].path for agent in marked]
+        assert len({*marks}) == len(marked)
+        others = [part.path for agent in marked for part in agent.parts(site)[1:] if part.what != "hooks"]
+        others += [part.path for agent in all_agents() if agent not in marked for part in agent.parts(site)]
         assert not {*marks} & {*others}
     for agent in all_agents():
         assert agent.sources, agent.name

@@ -6,9 +6,11 @@ import json
 import math
 import os
 import re
+import time
 import tomllib
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +23,7 @@ from periplus.interop.agents.config_parts import (
     TomlHooksPart,
     TomlItemPart,
     TomlPart,
+    YamlPart,
     put,
     standing,
     starts,
@@ -246,6 +249,7 @@ ITEM = TomlItemPart(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=MANY * 2, deadline=None)
 @given(
     st.lists(st.sampled_from(ITEM_LINES), max_size=10),
@@ -362,6 +366,234 @@ def test_hostile_toml_is_read_or_refused(data):
         return
     assert after.startswith(data) or not data.strip()
     assert standing(part, after, "f") == "current"
+
+
+# -- YAML ------------------------------------------------------------------------------------------------------------
+
+YAML = YamlPart(
+    "f",
+    "server",
+    ("servers", "periplus"),
+    {"enabled": True, "cmd": "/a b's/periplus", "args": ("mcp", 'a"b\\\u2028'), "timeout": 300},
+)
+yaml_scalars = st.sampled_from(
+    ["1", "x", "'it''s'", '"a: b # c"', "null", "~", "true", "-1.5", "http://x#y", "a b", "&anchor v", "!!str 1", '"\\x41"', "''", "[]", "{}",
+     "[a, 'b', {c: d}]", '{"k":[1,2], x: }', "[\n a, # c\n b\n ]", "|\n%  one\n\n%   two\n", ">-\n%  one\n% two\n", "|+\n%  kept\n\n", "one\n%  two", '"one\n%  two"',
+     "'a\n\n%  b'", "", "# nothing", "x # c", "|2\n%   deeper\n"]
+)  # fmt: skip
+yaml_keys = st.sampled_from(["a", "b c", '"q"', "'s'", "servers", "periplus", "x.y", "-z", "a#b", "k:v", "<<", "1"])
+
+
+@st.composite
+def yaml_documents(draw):
+    """A document as somebody wrote it down, in lines: with comments, blank lines and values of every form."""
+    lines = []
+
+    def blank(indent):
+        lines.extend(draw(st.sampled_from([[], [], [], [""], [" " * indent + "# comment"], ["# left"], ["  "]])))
+
+    def mapping(indent, depth, prefix=None):
+        for at, key in enumerate(draw(st.lists(yaml_keys, min_size=1, max_size=3, unique=True))):
+            blank(indent)
+            value(draw, key + ":", indent, depth, prefix if at == 0 and prefix is not None else " " * indent)
+
+    def value(draw, head, indent, depth, prefix):
+        kind = draw(st.sampled_from(["scalar", "scalar", "mapping", "sequence"])) if depth < 3 else "scalar"
+        if kind == "scalar":
+            text = draw(yaml_scalars)
+            lines.extend(
+                f"{prefix}{head} {text}".rstrip(" ")
+                .replace("%", " " * (indent + 1))
+                .replace("&anchor", f"&a{len(lines)}")
+                .split("\n")
+            )
+            return
+        lines.append(f"{prefix}{head}{draw(st.sampled_from(['', ' # c', ' ']))}")
+        if kind == "mapping":
+            mapping(indent + draw(st.sampled_from([1, 2, 4])), depth + 1)
+            return
+        inner = indent + draw(st.sampled_from([0, 2]))
+        for _ in range(draw(st.integers(1, 2))):
+            if draw(st.booleans()):
+                value(draw, "-", inner, 3, " " * inner)
+            else:
+                mapping(inner + 2, depth + 1, " " * inner + "- ")
+
+    lines.extend(draw(st.sampled_from([[], [], ["---"], ["# head", "", "---  # c"]])))
+    if draw(st.booleans()):
+        mapping(draw(st.sampled_from([0, 0, 0, 2])), 0)
+    end = draw(st.sampled_from(["\n", "\n", "\r\n"]))
+    return draw(st.sampled_from(["", "\ufeff"])) + end.join(lines) + draw(st.sampled_from(["", end, end * 2]))
+
+
+def loaded(text):
+    """What the file says, by a parser that is not ours; None where it says nothing or is no YAML."""
+
+    class Loader(yaml.SafeLoader):
+        def flatten_mapping(self, node):
+            pass  # a merge key is a key like others, so that what it stands for is seen as it is written
+
+    Loader.add_constructor("tag:yaml.org,2002:merge", lambda loader, node: "<<")
+    try:
+        return yaml.load(text.removeprefix("\ufeff"), Loader)
+    except (yaml.YAMLError, ValueError, TypeError):
+        return None
+
+
+@pytest.mark.slow
+@settings(max_examples=MANY * 2, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(yaml_documents())
+@example("servers:\n")
+@example("servers: {} # none\nb: 1\n")
+@example("servers: ~")
+@example("a: |+\n  kept\n\n")
+@example("a: |\n  x")
+@example("servers:\n  a: |\n    x")
+@example("- a\n")
+@example("servers: &x\n  a: 1\nb: *x\n")
+@example('a: "\nservers:\n  x: 1"\n')
+@example("a: [\nservers:\n  , 1]\n")
+@example("a:\n- servers:\n    x: 1\n")
+@example("servers:\n\n  # first\n  a: 1\n")
+def test_an_entry_is_added_to_yaml_and_cut_out_again(text):
+    before = loaded(text)
+    try:
+        after = put(YAML, text.encode(), "f")
+    except (FormatError, RefusedError) as refused:
+        told(refused)
+        assert "periplus" in f"{refused} {refused.mend}"  # noqa: PT017 - many documents are changed, and some are refused
+        return
+    assert before is not None or not text.strip("\ufeff \r\n") or not value_lines(text), "it is no YAML for others"
+    value = loaded(after.decode())
+    assert value["servers"]["periplus"] == {
+        "enabled": True, "cmd": "/a b's/periplus", "args": ["mcp", 'a"b\\\u2028'], "timeout": 300,
+    }  # fmt: skip
+    others = dict(value["servers"])
+    del others["periplus"]
+    assert others == ((before or {}).get("servers") or {})
+    assert {key: one for key, one in value.items() if key != "servers"} == {
+        key: one for key, one in (before or {}).items() if key != "servers"
+    }
+    assert standing(YAML, after, "f") == "current"
+    assert put(YAML, after, "f") == after
+    assert is_added_to(text.replace("~", "").replace("null", "").replace("{}", ""), after.decode())
+    try:
+        again = take(YAML, after, "f", text.encode()).decode()
+    except RefusedError:
+        assert "|+" in text, "a text that would take in the blank lines behind ours"
+        return
+    assert loaded(again) == before or loaded(again) == {**(before or {}), "servers": {}}
+    if (before or {}).get("servers", 0) is not None and "{}" not in text:
+        assert "".join(again.split()) == "".join(text.split()), "but for blanks, the text is as it was"
+
+
+def value_lines(text):
+    return [line for line in text.removeprefix("\ufeff").splitlines() if line.strip() and line.strip()[0] not in "#-"]
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("servers: {a: 1}\n", "line 1: servers is no block mapping"),
+        ("servers: [a]\n", "is no block mapping"),
+        ("servers: text\n", "is no block mapping"),
+        ("servers: &x\n  a: 1\nb: *x\n", "has an anchor"),
+        ("b: &x\n  a: 1\nservers: *x\n", "is an alias"),
+        ("servers:\n  <<: {a: 1}\n  b: 2\n", r"merge key"),
+        ("<<: {a: 1}\nb: 2\n", r"merge key"),
+        ("servers:\n  a: 1\nservers:\n  b: 1\n", "line 3: servers is there twice"),
+        ("servers:\n  periplus:\n    cmd: mine\n", r"servers\.periplus exists already"),
+        ("servers:\n\ta: 1\n", r"line 2: column 1: a tab"),
+        ("a: 1\n---\nservers:\n", "another document|a key with a colon"),
+        ("%YAML 1.2\n---\na: 1\n", "a directive"),
+        ("? a\n: b\n", "no block mapping"),
+        ("[a, b]\n", "no block mapping"),
+        ("a: b: c\n", "column 5: a mapping where a value was expected"),
+        ('a: "b\n', "does not end"),
+        ("a: [b\n", "ends in the middle"),
+        ("a: 1\x00\n", "control character"),
+        ("a: 1\rb: 2\n", "line end of another kind"),
+        ("a: 1\u2028b: 2\n", "line end of another kind"),
+        ("a:\n  b: 1\n c: 2\n", "line 3"),
+        ("- a\n", "no block mapping"),
+    ],
+)
+def test_yaml_of_another_form_is_refused(text, wrong):
+    with pytest.raises((FormatError, RefusedError), match=wrong) as caught:
+        put(YAML, text.encode(), "f")
+    told(caught.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: " + "x" * (1 << 24),
+        "a: " + "[" * 100_000,
+        "a: " + "{a: " * 100_000,
+        "".join(f"{' ' * depth}a:\n" for depth in range(1_000)),
+        "- " * 100_000,
+        "a: " + "- " * 100_000,
+        "a" + " " * 500_000 + "b\n",
+        "a: " + "x" * 500_000 + "\n",
+        "a: " + "x " * 250_000 + "\n",
+        "a: '" + "''" * 250_000,
+        'a: "' + "\\" * 500_001,
+        "a: [" + "b, " * 160_000 + "]\n",
+        "a: [" + " \n" * 250_000,
+        "a: |\n" + "  x\n" * 120_000,
+        "a: " + "&" * 500_000 + "\n",
+        "a: " + "&a " * 160_000 + "\n",
+        "#" * 500_000,
+        " \n" * 250_000 + "\t\n",
+        "a: 1\n" + "\n" * 500_000 + "b: 1\n",
+        "\0" * 500_000,
+    ],
+    ids=range(20),
+)
+def test_hostile_yaml_is_answered_soon(text):
+    begun = time.monotonic()
+    try:
+        put(YAML, text.encode(), "f")
+    except (FormatError, RefusedError) as refused:
+        told(refused)
+    assert time.monotonic() - begun < 60, "linear: a quadratic search takes hours"
+
+
+def test_aliases_are_not_expanded():
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{at}: &a{at} [{', '.join([f'*a{at - 1}'] * 9)}]" for at in range(1, 12)]
+    text = "\n".join(lines) + "\n"
+    after = put(YAML, text.encode(), "f")
+    assert after.startswith(text.encode())
+    assert take(YAML, after, "f", text.encode()) == text.encode()
+
+
+@settings(max_examples=MANY, deadline=None)
+@given(st.binary(max_size=60) | st.text("servers: \n-{}[]'\"|>&*!#,\t?%\r\u2028é", max_size=60).map(str.encode))
+def test_hostile_yaml_is_changed_as_meant_or_refused(data):
+    try:
+        after = put(YAML, data, "f")
+    except PeriplusError as error:
+        told(error)
+        return
+    assert standing(YAML, after, "f") == "current"
+    assert loaded(after.decode())["servers"]["periplus"]["timeout"] == 300
+
+
+def test_an_entry_that_another_program_wrote_anew_is_ours():
+    """Goose writes the whole file anew: with other quotes, other members, in another order."""
+    text = "servers:\n  a:\n    x: 1\n  periplus:\n    bundled: null\n    args:\n    - mcp\n    cmd: /old/periplus\n    enabled: false\nb: 1\n"
+    assert standing(YAML, text.encode(), "f") == "older"
+    after = put(YAML, text.encode(), "f")
+    assert loaded(after.decode())["servers"]["periplus"] == {
+        "bundled": None, "args": ["mcp", 'a"b\\\u2028'], "cmd": "/a b's/periplus", "enabled": True, "timeout": 300,
+    }  # fmt: skip
+    assert take(YAML, after, "f", b"b: 1\n") == b"servers:\n  a:\n    x: 1\nb: 1\n"
+    inline = "servers:\n  periplus: {cmd: periplus, args: [mcp]}\n"
+    assert loaded(put(YAML, inline.encode(), "f").decode())["servers"]["periplus"]["timeout"] == 300
+    assert take(YAML, inline.encode(), "f", None) is None
+    assert take(YAML, inline.encode(), "f", b"servers:\n").decode() == "servers: {}\n"
 
 
 # -- Markdown --------------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ AGENTS: Final = (
     "claude-code", "codex", "cursor", "vscode", "gemini", "opencode", "cline", "kilo-code",
     "roo-code", "continue", "windsurf", "zed", "kiro", "antigravity", "qwen-code", "copilot-cli",
     "crush", "amp", "droid", "auggie", "kimi-code", "grok-build", "pi", "aider",
+    "gptme", "mistral-vibe", "hermes", "goose",
 )  # fmt: skip
 _ALSO: Final = {
     "claude": "claude-code",
@@ -37,6 +38,7 @@ _ALSO: Final = {
     "grok": "grok-build",
     "factory": "droid",
     "augment": "auggie",
+    "vibe": "mistral-vibe",
 }
 _DIFF_LINES_MAX: Final = 400
 

@@ -45,6 +45,7 @@ class Agent(NamedTuple):
     our server from them, and not driven. Both are empty where they are by its documentation alone.
     ``sources`` are that documentation or the package whose code was read. ``lacks`` are sentences on what the agent
     cannot do, or what `connect` does not do for it. ``format`` is the name of its sessions in `trail import`.
+    ``unmarked`` are the scopes in which it has nothing but what others have too: there it is never said to be connected.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Agent(NamedTuple):
     sources: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
     format: str = ""
+    unmarked: tuple[Scope, ...] = ()
 
 
 def hook_command(site: Site, event: str, agent: str) -> str:

@@ -41,6 +41,8 @@ _MODULES: Final[dict[str, str]] = {
     "aider": "terminals.aider",
     "gptme": "terminals.gptme",
     "mistral-vibe": "terminals.mistral_vibe",
+    "hermes": "terminals.hermes",
+    "goose": "terminals.goose",
 }
 AGENT_NAMES: Final = tuple(_MODULES)
 

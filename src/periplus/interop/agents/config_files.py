@@ -194,6 +194,8 @@ def is_connected(site: Site, agent: Agent) -> bool:
     """Test that the agent has the first of its parts, which is in no other agent's file; for an unreadable file, that
     it may have it.
     """
+    if site.scope in agent.unmarked:
+        return False
     mark = agent.parts(site)[0]
     try:
         held = read_held(mark.path, located(site, mark.path)[0])

@@ -16,6 +16,7 @@ __all__ = [
     "TomlItemPart",
     "TomlPart",
     "WholePart",
+    "YamlPart",
     "hook_places",
     "is_edited",
     "put",
@@ -52,6 +53,8 @@ from periplus.interop.agents.toml_editing import (
     remove_items,
     remove_table,
 )
+from periplus.interop.agents.yaml_editing import YamlValue, entry_at, put_entry, remove_entry, value_at
+from periplus.interop.agents.yaml_parsing import YamlText, parse_yaml
 
 Standing: TypeAlias = Literal["absent", "current", "older", "edited", "foreign"]
 
@@ -112,6 +115,15 @@ class TomlHooksPart(NamedTuple):
     items: tuple[dict[str, str], ...]
 
 
+class YamlPart(NamedTuple):
+    """Entry of a mapping of a YAML file."""
+
+    path: str
+    what: str
+    keys: tuple[str, ...]
+    values: dict[str, YamlValue]
+
+
 class BlockPart(NamedTuple):
     """Block of whole lines in a Markdown file. With ``unless``, only where the file has no line with that text."""
 
@@ -129,7 +141,7 @@ class WholePart(NamedTuple):
     text: str
 
 
-Part: TypeAlias = JsonPart | TomlPart | TomlItemPart | TomlHooksPart | BlockPart | WholePart
+Part: TypeAlias = JsonPart | TomlPart | TomlItemPart | TomlHooksPart | YamlPart | BlockPart | WholePart
 
 
 def put(part: Part, data: bytes | None, path: str) -> bytes:
@@ -149,6 +161,10 @@ def put(part: Part, data: bytes | None, path: str) -> bytes:
         return put_item(text, part.keys, part.values, TOML_COMMENT, defaults=dict(part.defaults)).data
     if isinstance(part, TomlHooksPart):
         return put_items(parse_toml(held, path), ("hooks",), part.items, _owned(part), TOML_COMMENT).data
+    if isinstance(part, YamlPart):
+        if standing(part, data, path) == "foreign":
+            raise _foreign(path, ".".join(part.keys))
+        return put_entry(_yaml(part, held, path), part.keys, part.values).data
     if isinstance(part, BlockPart):
         old = text_of(held, path)
         return old.encode() if _is_said(part, old) else put_block(old, part.body, path).encode()
@@ -182,6 +198,8 @@ def take(part: Part, data: bytes, path: str, original: bytes | None) -> bytes | 
     if isinstance(part, TomlHooksPart):
         rest = remove_items(parse_toml(data, path), ("hooks",), _owned(part), TOML_COMMENT)
         return rest.data if rest.text.strip() or original is not None else None
+    if isinstance(part, YamlPart):
+        return _take_yaml(part, data, path, original)
     if isinstance(part, BlockPart):
         rest_text = remove_block(text_of(data, path), path)
         return rest_text.encode() if rest_text.strip("\ufeff" + _BLANK) or original is not None else None
@@ -203,6 +221,8 @@ def standing(part: Part, data: bytes | None, path: str) -> Standing:
     if isinstance(part, TomlHooksPart):
         held_items = _owned_items(part, data)
         return "absent" if not held_items else "current" if held_items == list(part.items) else "older"
+    if isinstance(part, YamlPart):
+        return _table_standing(value_at(_yaml(part, data, path), part.keys), part.values)
     text = text_of(data, path)
     if isinstance(part, BlockPart):
         held = find_block(text, path)
@@ -361,7 +381,7 @@ def _is_our_server(value: object) -> bool:
     if not isinstance(value, dict):
         return False
     words: list[object] = []
-    for part in (value.get("command"), value.get("args")):
+    for part in (value.get("command", value.get("cmd")), value.get("args")):
         words += part if isinstance(part, list | tuple) else [part]
     names = [os.path.basename(word) for word in words if isinstance(word, str)]
     return "mcp" in names[1:] and any("periplus" in name for name in names[: names.index("mcp", 1)])
@@ -401,7 +421,28 @@ def _owned_items(part: TomlHooksPart, data: bytes) -> list[dict[str, object]]:
     return [one for one in items if _owned(part)(one)] if isinstance(items, list) else []
 
 
-def _table_standing(value: object, values: Mapping[str, str | tuple[str, ...]]) -> Standing:
+def _yaml(part: YamlPart, data: bytes, path: str) -> YamlText:
+    shown = json.dumps({name: list(one) if isinstance(one, tuple) else one for name, one in part.values.items()})
+    by_hand = f"Mend the file, or add this to {'.'.join(part.keys[:-1])} by hand: {part.keys[-1]}: {shown}"
+    return parse_yaml(data, path, by_hand)
+
+
+def _take_yaml(part: YamlPart, data: bytes, path: str, original: bytes | None) -> bytes | None:
+    held = _yaml(part, data, path)
+    if standing(part, data, path) in ("absent", "foreign"):
+        return data
+    kept = 0
+    try:
+        before = _yaml(part, original or b"", path)
+        while kept < len(part.keys) - 1 and entry_at(before, part.keys[: kept + 1]) is not None:
+            kept += 1
+    except (FormatError, RefusedError):
+        kept = len(part.keys) - 1
+    rest = remove_entry(held, part.keys, kept=kept)
+    return rest.data if rest.text.strip() or original is not None else None
+
+
+def _table_standing(value: object, values: Mapping[str, YamlValue]) -> Standing:
     if value is None:
         return "absent"
     if not _is_our_server(value):
