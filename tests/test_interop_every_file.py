@@ -51,6 +51,7 @@ OUTCOMES = {
     "antigravity/*/cli_small.jsonl": ("a session of Antigravity",),
     "antigravity/*/small.md": ("it looks like Markdown",),
     "grok-build/*": ("a JSON document of another program",),
+    "kimi-code/*/state.json": ("the state of a session of Kimi Code", "agents/main/wire.jsonl"),
     "windsurf/*": ("a session of Windsurf",),
     "*": IMPORTED,
 }  # fmt: skip
