@@ -275,10 +275,32 @@ HERMES_DATABASE = {
 _FIRST: dict[str, Any] = HERMES_DATABASE["messages"][0]
 HERMES_DATABASE["messages"][0] = {**_FIRST, "content": "\0json:" + json.dumps(_FIRST["content"])}
 
+
+def _gptme(at: int, role: str, content: str, **more: Any) -> dict[str, Any]:
+    return {"role": role, "content": content, "timestamp": f"2026-03-01T10:00:0{at}.250000", **more}
+
+
+GPTME = [
+    _gptme(0, "system", "## System\n\n**OS:** Linux\n**Working Directory:** /w", hide=True, pinned=True),
+    _gptme(1, "user", "Fix it", files=["/w/a.png"]),
+    _gptme(2, "assistant", "<thinking>\nhm\n</thinking>\n\nI look.\n\n```shell\nls\n```\n\n```patch /w/a\n<<<<<<< ORIGINAL\n1\n=======\n2\n"
+           ">>>>>>> UPDATED\n```\n\n```python\nprint(1)\n```\n", metadata={"model": "m-1", "usage": {
+               "input_tokens": 90, "output_tokens": 9, "cache_read_tokens": 60, "cache_creation_tokens": 5},
+               "timings": {"tool_ms_by_name": {"shell": 1.5}}}),
+    _gptme(3, "system", "Ran command: `ls`\n\nReturn code: 2\n"),
+    _gptme(4, "system", "Patch successfully applied to `/w/a`"),
+    _gptme(5, "assistant", 'And save.\n@save(c3): {"path": "/w/b", "content": "x"}'),
+    _gptme(6, "system", "Aborted, user chose not to save", call_id="c3", metadata={"tool": "save"}),
+    _gptme(7, "user", "<system>No tool call detected in last message.</system>"),
+    _gptme(8, "oracle", "?"),
+    _gptme(9, "assistant", "You could run:\n\n```shell\nls\n```"),
+]  # fmt: skip
+
 TERMINAL_SAMPLES: dict[str, tuple[str, Any, Callable[[Path, Any], Path]]] = {
     "kimi-code-lines": ("kimi-code", KIMI, as_lines),
     "kimi-code-folder": ("kimi-code", KIMI_AGENTS, as_logs),
     "crush-database": ("crush", CRUSH, as_crush),
+    "gptme-lines": ("gptme", GPTME, as_lines),
     "hermes-document": ("hermes", HERMES, as_document),
     "hermes-database": ("hermes", HERMES_DATABASE, as_hermes),
 }

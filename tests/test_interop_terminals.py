@@ -17,6 +17,7 @@ from cli_support import Shell
 from interop_samples import SAMPLES
 from interop_samples_terminals import (
     CRUSH,
+    GPTME,
     HERMES_DATABASE,
     KIMI_AGENTS,
     MS,
@@ -25,9 +26,10 @@ from interop_samples_terminals import (
     as_hermes,
     as_logs,
 )
-from interop_support import KEY, SHARED, Objects, check, named, steps_of
+from interop_support import KEY, SHARED, Objects, check, named, plain, steps_of, write_lines
 from periplus.base.errors import FormatError
 from periplus.interop import import_transcripts
+from periplus.trail.format.reader import TrailReader
 
 pytestmark = pytest.mark.quick
 
@@ -258,6 +260,41 @@ def test_sessions_of_hermes_that_continue_another_are_their_own(tmp_path):
     assert [(one.session_id, one.children) for one in take(as_hermes(tmp_path, data))] == [("h1", ()), ("h2", ())]
 
 
+# -- gptme
+
+
+def test_calls_of_gptme_stand_in_the_text(tmp_path):
+    path = write_lines(tmp_path / "conversation.jsonl", GPTME)
+    (imported,) = take(path)
+    assert plain(imported) == [
+        ("PROMPT", "Fix it"),
+        ("MODEL_CALL", "m-1", 95, 60, 9, None),
+        ("COMMENT", "hm"),
+        ("SAY", "I look."),
+        ("COMMAND_RUN", "ls", "/w"),
+        ("FILE_EDIT", "/w/a", "1", "2"),
+        ("SAY", "```python\nprint(1)\n```"),
+        ("SAY", "And save."),
+        ("FILE_WRITE", "/w/b", "sha256:2d711642"),
+        ("SAY", "You could run:\n\n```shell\nls\n```"),
+    ]
+    ends = [(step.outcome, step.exit_code) for step in named(imported, "COMMAND_RUN", "FILE_EDIT", "FILE_WRITE")]
+    assert ends == [("failed", 2), ("ok", None), ("denied", None)]
+    assert (imported.session_id, imported.cwd) == (tmp_path.name, "/w")
+    assert imported.counts["tools_paired"] == 3
+    assert TrailReader(imported.trail).status == "success"
+
+
+@pytest.mark.parametrize(
+    "text", ["```shell\n" * 25_000, "```\n" * 40_000, "@shell(c): {" * 20_000, "@shell(c): {\n" * 20_000, "<thinking>" * 20_000,
+             "````x\n```shell\nls\n```\n" * 9_000, "```patch a\n<<<<<<< ORIGINAL\n" * 9_000 + "```"],
+)  # fmt: skip
+def test_hostile_texts_of_gptme_give_a_sound_trail(tmp_path, text):
+    path = write_lines(tmp_path / "conversation.jsonl", [*GPTME[:2], {**GPTME[2], "content": text}, GPTME[3]])
+    (imported,) = take(path)
+    assert imported.counts["prompts"] == 1
+
+
 # -- Databases
 
 
@@ -307,7 +344,11 @@ def placed(home: Path, project: Path) -> dict[str, Path]:
     kimi = {**KIMI_AGENTS, "state": {**KIMI_AGENTS["state"], "cwd": held}}
     first, *others = HERMES_DATABASE["sessions"]
     elsewhere = {**first, "id": "h9", "cwd": str(home)}
+    gptme = home / ".local/share/gptme/logs/2026-03-01-a"
+    gptme.mkdir(parents=True)
+    (gptme / "config.toml").write_text(f'[chat]\nmodel = "m"\nworkspace = "{held}"\n')
     return {
+        "gptme": write_lines(gptme / "conversation.jsonl", GPTME),
         "kimi-code": as_logs(home / ".kimi-code", kimi),
         "crush": as_crush(project, CRUSH),
         "hermes": as_hermes(home, {**HERMES_DATABASE, "sessions": [{**first, "cwd": held}, *others, elsewhere]}),

@@ -93,6 +93,7 @@ _BESIDE: Final[Mapping[SourceFormat, Callable[[str], tuple[str, ...]]]] = {
     "droid": _alone,
     "gemini-cli": _alone,
     "git-ai": _alone,
+    "gptme": _alone,
     "inspect": _alone,
     "kimi-code": _kimi_code,
     "mini-swe-agent": _alone,

@@ -146,6 +146,11 @@ FORMATS: Final[tuple[Format, ...]] = (
                 Place((".hermes", "sessions"), 0, "session_*.json")),
     ),
     Format(
+        "gptme", "gptme", "a conversation of gptme", "periplus.interop.importers.gptme", "lines", grows=True,
+        places=(Place((".local", "share", "gptme", "logs"), 1, "conversation.jsonl", held_in="workspace",
+                      card=("conversation.jsonl", "config.toml")),),
+    ),
+    Format(
         "cursor", "Cursor", "a transcript of Cursor", "periplus.interop.importers.cursor", "lines", grows=True,
         places=(Place((".cursor", "projects"), 3, "*.jsonl"),),
     ),

@@ -203,7 +203,9 @@ def _member_of_document(path: str, name: str, _size: int, _mtime_ms: int) -> str
 def _text_in(data: bytes, name: str) -> str | None:
     import orjson
 
-    match = re.search(rb'"(?:%s)"\s*:\s*("(?:[^"\\]|\\.)*")' % name.encode(), data)
+    names = name.encode()
+    # A member of JSON, or a value of TOML on a line of its own: a string of JSON has no line ends.
+    match = re.search(rb'(?:"(?:%s)"\s*:|^(?:%s)[ \t]*=)\s*("(?:[^"\\]|\\.)*")' % (names, names), data, re.MULTILINE)
     try:
         value = orjson.loads(match.group(1)) if match is not None else None
     except ValueError:

@@ -46,7 +46,7 @@ _BEHIND_RESULT: Final = "it ends behind a tool's result"
 # Prompts that a client answers itself, and calls by which an agent ends its turn.
 _CLIENTS_OWN: Final = frozenset({"/clear", "/exit", "/new", "/q", "/quit", ":q", "exit", "quit"})
 _LAST_CALLS: Final = frozenset({
-    "attempt_completion", "complete_task", "finish", "submit", "submit_and_exit", "task_complete",
+    "attempt_completion", "complete", "complete_task", "finish", "submit", "submit_and_exit", "task_complete",
 })  # fmt: skip
 _FILE_OPERATIONS: Final = {"FILE_READ": 1, "FILE_WRITE": 1, "FILE_EDIT": 1, "FILE_DELETE": 1, "FILE_MOVE": 2}
 
