@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["EDITOR_CLIENTS", "QwenCode"]
+__all__ = ["EDITOR_CLIENTS", "KiloCode", "QwenCode"]
 
 import json
 import os
 from collections.abc import Mapping
 
-from client_support import Client, calls, write
+from client_support import Client, Opencode, calls, write
 
 
 class QwenCode(Client):
@@ -60,4 +60,34 @@ class QwenCode(Client):
         return f"mcp__periplus__{name}" in json.dumps(body["messages"][:2])
 
 
-EDITOR_CLIENTS: tuple[Client, ...] = (QwenCode(),)
+class KiloCode(Opencode):
+    """Made from opencode."""
+
+    name = "kilo-code"
+    program = "@kilocode/cli-*/bin/kilo"
+    files = (
+        ("kilo.jsonc", b'{\n  "$schema": "https://app.kilo.ai/config.json",\n  // ours\n  "username": "ada",\n}\n'),
+    )
+    leaves = (".kilo", ".kilo/.gitignore")
+    steps: Mapping[str, int] = {
+        "PROMPT": 1,
+        "MODEL_CALL": 4,
+        "TOOL_CALL": 1,
+        "COMMAND_RUN": 1,
+        "FILE_EDIT": 1,
+        "SAY": 1,
+    }
+
+    def prepare(self, shop, url):
+        super().prepare(shop, url)
+        settings = shop.home / ".config/opencode/opencode.json"
+        write(shop.home / ".config/kilo/kilo.json", settings.read_text())
+        off = (
+            "AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "SESSION_INGEST", "SHARE", "PRESENCE", "DEFAULT_PLUGINS", "CODEBASE_INDEXING",
+        )  # fmt: skip
+        return dict.fromkeys((f"KILO_DISABLE_{name}" for name in off), "1") | {
+            "KILO_TELEMETRY_LEVEL": "off", "KILO_EXPERIMENTAL_DISABLE_FILEWATCHER": "1", "npm_config_offline": "true",
+        }  # fmt: skip
+
+
+EDITOR_CLIENTS: tuple[Client, ...] = (QwenCode(), KiloCode())

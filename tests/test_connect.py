@@ -800,7 +800,7 @@ def test_every_hook_is_one_that_is_understood(tmp_path, name):
     files = [path for path in place.base.rglob("*") if path.suffix in (".json", ".js", ".ts", ".toml", ".yaml")]
     text = "".join(path.read_text() for path in files)
     events = set(re.findall(r"hook ([A-Za-z]+) --agent " + name, text))
-    if name in ("opencode", "pi"):
+    if name in ("opencode", "pi", "kilo-code"):
         events = set(re.findall(r'ask\("([A-Za-z]+)"', text))
     kinds = {kind_of(event) for event in events}
     assert kinds >= {"session-start", "prompt", "before-tool", "after-tool", "compact", "turn-end"}

@@ -95,6 +95,8 @@ EVENTS = [
      {"kind": "after-tool", "call": "t", "response": "a.py"}),
     ("kimi-code", "PostToolUseFailure", {**KIMI, "tool_name": "Bash", "tool_input": {}, "error": {"name": "Error", "message": "exit 2"}},
      {"is_failed": True, "error": "exit 2"}),
+    ("kilo-code", "PostToolUse", {"session_id": "k-1", "cwd": "/p", "tool_name": "bash", "tool_input": {"command": "ls"}, "tool_response": "a"},
+     {"kind": "after-tool", "session": "k-1"}),
 ]  # fmt: skip
 
 

@@ -47,6 +47,20 @@ def test_subagents_are_children_in_files_and_in_the_database(tmp_path):
         assert imported.tokens == (9 + 3, 5, 2)
 
 
+def test_kilo_code_keeps_the_same_database(tmp_path):
+    """It is known by a table of its own, and read in spite of an index whose functions SQLite 3.40 does not trust."""
+    (theirs,) = take(as_database(tmp_path, OPENCODE))
+    path = with_rows(
+        as_database(tmp_path, OPENCODE),
+        ("CREATE TABLE kilo_board (id TEXT PRIMARY KEY)", ()),
+        ("CREATE INDEX by_role ON message (id, json_extract(data, '$.role'))", ()),
+    )
+    (ours,) = take(path)
+    assert (ours.agent, ours.children[0].agent) == ("kilo-code", "kilo-code/subagent")
+    assert (ours.format, ours.session_id) == ("kilo-code", theirs.session_id)
+    assert (ours.counts, ours.tokens, ours.skipped) == (theirs.counts, theirs.tokens, theirs.skipped)
+
+
 def test_every_session_is_a_trail_of_its_own(tmp_path):
     path = with_rows(
         as_database(tmp_path, OPENCODE),

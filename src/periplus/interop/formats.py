@@ -180,6 +180,10 @@ FORMATS: Final[tuple[Format, ...]] = (
                       held_in="directory")),
     ),
     Format(
+        "kilo-code", "Kilo Code", "sessions of Kilo Code", "periplus.interop.importers.opencode.kilo", "database", grows=False,
+        places=(Place((".local", "share", "kilo"), 0, "kilo.db", held_in=""),),
+    ),
+    Format(
         "cline", "Cline", "a session of Cline", "periplus.interop.importers.cline", "folder", grows=False,
         places=(Place((".cline", "data", "sessions"), 1, "*.messages.json", card=(".messages.json", ".json")),),
     ),

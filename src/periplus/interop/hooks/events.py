@@ -68,6 +68,7 @@ AGENTS: Final[dict[str, HookAgent]] = {
         HookAgent("qwen-code", "qwen-code", "claude", frozenset({"session-start", "prompt", "after-tool"}), asks=True),
         HookAgent("pi", "pi-agent", "claude", _TELLS, asks=True),
         HookAgent("kimi-code", "kimi-code", "kimi", frozenset({"prompt"}), asks=False),
+        HookAgent("kilo-code", "kilo-code", "claude", _TELLS, asks=False),
     )
 }
 _NAMES: Final[dict[HookKind, str]] = {

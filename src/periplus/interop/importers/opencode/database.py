@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-__all__ = ["Database", "is_opencode"]
+__all__ = ["Database", "agent_of"]
 
 from collections.abc import Iterator
 from itertools import groupby
 from typing import Final
 
+from periplus.base.errors import FormatError
 from periplus.interop.conversion.session_tree import Card
 from periplus.interop.importers.opencode.session import Message
 from periplus.interop.readers.json_values import decode_table
-from periplus.interop.readers.sqlite_reader import SqliteReader, has_tables
+from periplus.interop.readers.sqlite_reader import SqliteReader
 
 _COLUMNS: Final = ("id", "parent_id", "directory", "version", "time_created", "time_updated")
 _NEEDED: Final = {"message": {"id", "session_id", "data"}, "part": {"id", "message_id", "data"}}
+_KILO: Final = "kilo_board"  # a table that opencode has not
 _MESSAGES: Final = (
     "SELECT m.rowid, p.rowid FROM message m LEFT JOIN part p ON p.message_id = m.id WHERE m.session_id = ?"
 )
@@ -22,16 +24,23 @@ _MESSAGES_BY_TIME: Final = f"{_MESSAGES} ORDER BY m.time_created, m.id, p.id"
 _MESSAGES_BY_ID: Final = f"{_MESSAGES} ORDER BY m.id, p.id"
 
 
-def is_opencode(path: str) -> bool:
-    """Test that the SQLite database at ``path`` has the tables of this agent."""
-    return has_tables(path, _NEEDED)
+def agent_of(path: str) -> str:
+    """Return the agent whose tables the SQLite database at ``path`` has: opencode, kilo-code, or none."""
+    try:
+        with Database(path) as database:
+            return database.agent
+    except FormatError:
+        return ""
 
 
 class Database(SqliteReader):
-    """Context manager: ``with Database(path) as database``. Raises FormatError for other databases."""
+    """Context manager: ``with Database(path) as database``. Raises FormatError for other databases. ``agent`` is whose it is: opencode,
+    or Kilo Code, which is made from it.
+    """
 
     def __init__(self, path: str) -> None:
         super().__init__(path, "opencode", _NEEDED)
+        self.agent = "kilo-code" if self.columns(_KILO) else "opencode"
         known = self.columns("session")
         self._has_sessions = "id" in known
         self._card = [name for name in _COLUMNS if self._has_sessions and name in known]

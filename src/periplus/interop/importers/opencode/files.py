@@ -6,7 +6,7 @@ Subagents of a session are sessions that name it as their parent: they become ch
 
 from __future__ import annotations
 
-__all__ = ["is_mine", "read"]
+__all__ = ["is_mine", "read", "read_as"]
 
 import hashlib
 import os
@@ -23,6 +23,7 @@ from periplus.interop.readers.json_values import decode_table, text_of
 from periplus.interop.readers.line_reader import LINE_BYTES_MAX, open_regular
 from periplus.interop.readers.sqlite_reader import SQLITE_MARK
 
+_AGENT: Final = "opencode"
 FILES_MAX: Final = 1_000_000
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
@@ -33,32 +34,37 @@ class _Sessions(Sessions, Protocol):
 
 def is_mine(head: Head) -> bool:
     if head.data.startswith(SQLITE_MARK):
-        from periplus.interop.importers.opencode.database import is_opencode
+        from periplus.interop.importers.opencode.database import agent_of
 
-        return is_opencode(head.path)
+        return agent_of(head.path) == _AGENT
     members = head.document.members
     is_card = isinstance(members.get("projectID"), str) and isinstance(members.get("id"), str)
     return is_card and "directory" in members and "time" in members and "role" not in members
 
 
 def read(source: Source) -> Iterator[Imported]:
+    return read_as(source, _AGENT)
+
+
+def read_as(source: Source, agent: str) -> Iterator[Imported]:
+    """Yield the sessions as those of ``agent``, which is also the name of their format."""
     if Head.of(source.path).data.startswith(SQLITE_MARK):
         from periplus.interop.importers.opencode.database import Database
 
         with Database(source.path) as database:
-            yield from _sessions_of(source, database)
+            yield from _sessions_of(source, database, agent)
     else:
-        yield from _sessions_of(source, _Folder(source.path))
+        yield from _sessions_of(source, _Folder(source.path), agent)
 
 
-def _sessions_of(source: Source, sessions: _Sessions) -> Iterator[Imported]:
+def _sessions_of(source: Source, sessions: _Sessions, agent: str) -> Iterator[Imported]:
     def import_one(branch: Branch) -> Imported:
-        return _session_of(source, sessions, branch)
+        return _session_of(source, sessions, branch, agent)
 
     yield from import_tree(source, sessions, "directory", import_one)
 
 
-def _session_of(source: Source, sessions: _Sessions, branch: Branch) -> Imported:
+def _session_of(source: Source, sessions: _Sessions, branch: Branch, agent: str) -> Imported:
     card, intake, children, is_child = branch
     session_id = text_of(card.values.get("id"))
     importer = OpencodeImporter(intake, children.get)
@@ -76,10 +82,10 @@ def _session_of(source: Source, sessions: _Sessions, branch: Branch) -> Imported
             intake.skip("part that cannot be read", len(message.parts) - len(parts))
         importer.feed(count, message.values, parts)
     intake.count("lines", count)
-    agent = "opencode/subagent" if is_child else "opencode"
+    name = f"{agent}/subagent" if is_child else agent
     status = importer.finish()
     return source.trail(
-        intake, "opencode", sha256.digest(), status, session_id, agent=agent, children=tuple(children.values())
+        intake, agent, sha256.digest(), status, session_id, agent=name, children=tuple(children.values())
     )
 
 
