@@ -139,8 +139,136 @@ CHAT_STREAM = [
     {"type": "assistant.message", "timestamp": T.format(7), "id": "e7", "data": {"content": "Done.", "toolRequests": []}},
 ]  # fmt: skip
 
+
+def _task(*folders: str) -> Callable[[Path, Any], Path]:
+    """Write a task's folder: the conversation, the display, and facts."""
+
+    def as_task(folder: Path, data: Any) -> Path:
+        inner = folder.joinpath(*folders)
+        inner.mkdir(parents=True, exist_ok=True)
+        names = {
+            "history": "api_conversation_history",
+            "display": "ui_messages",
+            "facts": "task_metadata",
+            "item": "history_item",
+        }
+        for name, file in names.items():
+            (inner / f"{file}.json").unlink(missing_ok=True)
+            if isinstance(data, dict) and name in data:
+                (inner / f"{file}.json").write_text(json.dumps(data[name], indent=1), "utf-8")
+        return inner / "api_conversation_history.json"
+
+    return as_task
+
+
+DETAILS = (
+    "<environment_details>\n# VSCode Visible Files\na.py\n\n# Current Working Directory (/w/shop) Files\na.py\nb.py\n\n# Current Mode\nACT MODE\n"
+    "</environment_details>"
+)
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _request(at: int, **told: Any) -> dict[str, Any]:
+    return {"ts": MS + at, "type": "say", "say": "api_req_started", "text": json.dumps({"request": "…", **told})}
+
+
+# As Cline wrote it until 2025, and others still do for models without calls of tools.
+TASK_IN_XML = {
+    "history": [
+        {"role": "user", "content": [_text("<task>\nMend the till\n</task>"), _text(DETAILS)]},
+        {"role": "assistant", "content": [_text(
+            "<thinking>\nFirst read.\n</thinking>\nI read it with <read_file> now.\n\n<read_file>\n<path>a.py</path>\n</read_file>")]},
+        {"role": "user", "content": [_text("[read_file for 'a.py'] Result:"), _text("x = 1\n</content> and <path>"), _text(DETAILS)]},
+        {"role": "assistant", "content": [_text(
+            "<write_to_file>\n<path>b.py</path>\n<content>\nprint('</content>')\n</content>\n<line_count>1</line_count>\n</write_to_file>")]},
+        {"role": "user", "content": [
+            _text("[write_to_file for 'b.py'] Result:\nThe user denied this operation and provided the following feedback:\n"
+                  "<feedback>\nNot that file\n</feedback>"), {"type": "image", "source": {"type": "base64", "data": "x"}}]},
+        {"role": "assistant", "content": [_text(
+            "<replace_in_file>\n<path>a.py</path>\n<diff>\n------- SEARCH\nx = 1\n=======\nx = 2\n+++++++ REPLACE\n\n<<<<<<< SEARCH\ny\n=======\n"
+            ">>>>>>> REPLACE\n</diff>\n</replace_in_file>")]},
+        {"role": "user", "content": [_text("[replace_in_file for 'a.py'] Result:\nThe content was saved.\n" + DETAILS)]},
+        {"role": "assistant", "content": [_text(
+            "<execute_command>\n<command>pytest -q</command>\n<requires_approval>false</requires_approval>\n</execute_command>")]},
+        {"role": "user", "content": [_text("[execute_command for 'pytest -q'] Result:"), _text("Command failed. Exit code: 1\nOutput:\n1 failed")]},
+        {"role": "assistant", "content": [_text(
+            '<ask_followup_question>\n<question>Which till?</question>\n<options>["a"]</options>\n</ask_followup_question>')]},
+        {"role": "user", "content": [_text("[ask_followup_question for 'Which till?'] Result:\n<answer>\nthe old one\n</answer>")]},
+        {"role": "assistant", "content": [_text(
+            '<use_mcp_tool>\n<server_name>shop</server_name>\n<tool_name>list</tool_name>\n<arguments>\n{"limit": 3}\n</arguments>\n</use_mcp_tool>')]},
+        {"role": "user", "content": [
+            _text("[use_mcp_tool for 'shop'] Result:\nThe tool execution failed with the following error:\n<error>\nno\n</error>")]},
+        {"role": "assistant", "content": "I only talk."},
+        {"role": "user", "content": [_text("[ERROR] You did not use a tool in your previous response!"), {"type": "hologram"}]},
+        {"role": "assistant", "content": [_text("<plan_mode_respond>\n<response>A plan.</response>\n</plan_mode_respond>")]},
+        {"role": "user", "content": [_text("[plan_mode_respond] Result:\n<user_message>\nDo it\n</user_message>")]},
+        {"role": "assistant", "content": [_text("<attempt_completion>\n<result>\nMended.\n</result>\n</attempt_completion>")]},
+        {"role": "oracle", "content": "?"},
+    ],
+    "display": [
+        {"ts": MS, "type": "say", "say": "text", "text": "Mend the till"},
+        _request(1000, tokensIn=10, tokensOut=5, cacheWrites=100, cacheReads=0, cost=0.25),
+        {"ts": MS + 2000, "type": "say", "say": "reasoning", "text": "First read."},
+        *(_request(10_000 * at, tokensIn=3, tokensOut=2, cacheWrites=1, cacheReads=100) for at in range(1, 8)),
+        {"ts": MS + 90_000, "type": "ask", "ask": "completion_result", "text": ""},
+        _request(95_000, tokensIn=1),
+        _request(99_000, cancelReason="user_cancelled"),
+    ],
+    "facts": {"files_in_context": [], "model_usage": [{"ts": MS, "model_id": "claude-x", "model_provider_id": "p", "mode": "act"}],
+              "environment_history": [{"ts": MS, "cline_version": "3.40"}]},
+}  # fmt: skip
+# As Roo Code writes it now, and Cline for models with calls of tools.
+TASK_NATIVE = {
+    "history": [
+        {"role": "user", "ts": MS, "content": [_text("<user_message>\nMend the till\n</user_message>"),
+                                               _text(DETAILS.replace("Working", "Workspace"))]},
+        {"role": "assistant", "type": "reasoning", "ts": MS + 4000, "summary": [{"type": "summary_text", "text": "I think."}]},
+        {"role": "assistant", "ts": MS + 5000, "reasoning_content": "hm", "content": [
+            _text("I look."), {"type": "thinking", "thinking": "so"},
+            {"type": "tool_use", "id": "t1", "name": "read_file", "input": {"files": [{"path": "a.py", "line_ranges": [[1, 9]]}, {"path": "b.py"}]}},
+            {"type": "tool_use", "id": "t2", "name": "apply_diff", "input": {
+                "path": "a.py", "diff": "<<<<<<< SEARCH\n:start_line:3\n-------\nx\n=======\ny\n>>>>>>> REPLACE"}},
+            {"type": "tool_use", "id": "t3", "name": "execute_command", "input": {"command": "ls", "cwd": "/w"}},
+            {"type": "tool_use", "id": "t4", "name": "mcp--shop--list", "input": {"limit": 3}},
+            {"type": "tool_use", "id": "t5", "name": "new_task", "input": {"mode": "code", "message": "Count them"}},
+            {"type": "tool_use", "id": "t6", "name": "update_todo_list", "input": {"todos": "[x] read\n[ ] mend"}}]},
+        {"role": "user", "ts": MS + 6000, "content": [
+            {"type": "tool_result", "tool_use_id": "t1", "content": "File: a.py\n1 | x"},
+            {"type": "tool_result", "tool_use_id": "t2", "content": '{"status": "denied", "feedback": "Not yet"}'},
+            {"type": "tool_result", "tool_use_id": "t3", "content": [_text("Command executed. Exit code: 0\nOutput:\na.py")]},
+            {"type": "tool_result", "tool_use_id": "t4", "content": '{"status": "error", "message": "no"}'},
+            {"type": "tool_result", "tool_use_id": "t5", "content": "3", "is_error": True},
+            {"type": "tool_result", "tool_use_id": "t9", "content": "?"}, _text(DETAILS)]},
+        {"role": "user", "isSummary": True, "ts": MS + 6500, "content": [_text("It was about a till.")]},
+        {"role": "assistant", "isTruncationMarker": True, "content": "cut", "ts": MS + 6600},
+        {"role": "assistant", "ts": MS + 7000, "modelInfo": {"modelId": "m-2"}, "content": [
+            {"type": "tool_use", "id": "t7", "name": "attempt_completion", "input": {"result": "Mended."}}, {"type": "hologram"}]},
+    ],
+    "display": [
+        _request(1000, apiProtocol="anthropic", tokensIn=130, tokensOut=5, cacheWrites=20, cacheReads=100, cost=0.5),
+        _request(6200, apiProtocol="anthropic", tokensIn=4, tokensOut=2, cacheWrites=10, cacheReads=120),
+        _request(6900, apiProtocol="openai", tokensIn=50, tokensOut=1, cacheReads=40),
+    ],
+    "item": {"id": "0193e0c7-0000-7000-8000-000000000001", "number": 1, "ts": MS, "task": "Mend the till", "tokensIn": 9, "tokensOut": 1,
+             "totalCost": 0, "workspace": "/w/shop", "mode": "code"},
+}  # fmt: skip
+
 EDITOR_SAMPLES: dict[str, tuple[str, Any, Callable[[Path, Any], Path]]] = {
     "copilot-chat": ("copilot-chat", CHAT, _written("session.json")),
     "copilot-chat-log-lines": ("copilot-chat", CHAT_LOG, _written("session.jsonl", is_lines=True)),
+    "cline-task": ("cline", TASK_IN_XML, _task("saoudrizwan.claude-dev", "tasks", "1772359200000")),
+    "roo-code": (
+        "roo-code",
+        TASK_NATIVE,
+        _task("rooveterinaryinc.roo-cline", "tasks", "0193e0c7-0000-7000-8000-000000000001"),
+    ),
+    "kilo-code-task": (
+        "kilo-code",
+        TASK_NATIVE,
+        _task("kilocode.kilo-code", "tasks", "0193e0c7-0000-7000-8000-000000000002"),
+    ),
     "copilot-chat-stream": ("copilot-chat", CHAT_STREAM, _written("stream.jsonl", is_lines=True)),
 }

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from interop_samples_editors import CHAT, CHAT_LOG, CHAT_REQUESTS, EDITOR_SAMPLES
+from interop_samples import OPENCODE, as_database
+from interop_samples_editors import CHAT, CHAT_LOG, CHAT_REQUESTS, EDITOR_SAMPLES, TASK_IN_XML, TASK_NATIVE
 from interop_support import KEY, SHARED, Objects, named, plain, read, steps_of
+from periplus.base.errors import FormatError
 from periplus.interop import find_sessions, import_transcripts
+from periplus.interop.importers.cline_tasks.xml_calls import parts_of
 from periplus.interop.importers.copilot_chat import operation_log
 from periplus.trail.format.reader import TrailReader
 from periplus.trail.opcodes import opcode_name
@@ -241,3 +247,230 @@ def test_sessions_of_a_window_are_found_by_its_folder(tmp_path):
     assert len(find_sessions(str(tmp_path / "home"))) == 10
     imported = read(Path(found[0].path))
     assert imported.cwd == str(project)
+
+
+# ---- Task folders of Cline, Roo Code and Kilo Code
+
+
+def display_sums(entries):
+    """Sum the tokens of a display: fresh, cached, output; what newer versions of Roo Code count twice is taken away."""
+    sums = [0, 0, 0]
+    for entry in entries:
+        if entry.get("say") == "api_req_started":
+            told = json.loads(entry["text"])
+            taken, read, wrote = (told.get(name, 0) for name in ("tokensIn", "cacheReads", "cacheWrites"))
+            is_whole = "apiProtocol" in told and taken >= read + wrote
+            sums[0] += taken - read if is_whole else taken + wrote
+            sums[1] += read
+            sums[2] += told.get("tokensOut", 0)
+    return tuple(sums)
+
+
+def test_a_task_with_calls_as_text(tmp_path):
+    path = written("cline-task", tmp_path)
+    (imported,) = twice(path)
+    assert [one for one in plain(imported) if one[0] != "MODEL_CALL"] == [
+        ("PROMPT", "Mend the till"),
+        ("COMMENT", "\nFirst read.\n"),
+        ("SAY", "I read it with <read_file> now."),
+        ("FILE_READ", "a.py", None),
+        ("FILE_WRITE", "b.py", "sha256:" + hashlib.sha256(b"print('</content>')").hexdigest()[:8]),
+        ("PROMPT", "Not that file"),
+        ("FILE_EDIT", "a.py", "x = 1", "x = 2"),
+        ("FILE_EDIT", "a.py", "y", ""),
+        ("TEST_RUN", "pytest -q", None),
+        ("ASK", "Which till?", "the old one"),
+        ("TOOL_CALL", "shop", "list", '{"limit":3}'),
+        ("SAY", "I only talk."),
+        ("SAY", "A plan."),
+        ("PROMPT", "Do it"),
+        ("TOOL_CALL", "", "attempt_completion", '{"result":"Mended."}'),
+    ]
+    outcomes = {
+        step.operands[0]: step.outcome for step in named(imported, "FILE_READ", "FILE_WRITE", "TEST_RUN", "TOOL_CALL")
+    }
+    assert outcomes == {"a.py": "ok", "b.py": "denied", "pytest -q": "failed", "shop": "failed", "": "ok"}
+    assert imported.tokens == display_sums(TASK_IN_XML["display"])
+    assert imported.counts["model_calls"] == 9
+    assert next(step.operands[4] for step in named(imported, "MODEL_CALL")) == 250_000
+    assert (imported.cwd, imported.model, imported.session_id) == ("/w/shop", "claude-x", "1772359200000")
+    assert TrailReader(imported.trail).header.tool_version == "3.40"
+    assert TrailReader(imported.trail).status == "success"
+    starts = [entry["ts"] for entry in TASK_IN_XML["display"] if entry.get("say") == "api_req_started"]
+    assert times_of(imported, "PROMPT") == [starts[0], starts[2], starts[8]]
+
+
+@pytest.mark.parametrize("name", ["roo-code", "kilo-code-task"])
+def test_a_task_with_calls_as_blocks(tmp_path, name):
+    (imported,) = twice(written(name, tmp_path))
+    assert imported.format == imported.agent == name.removesuffix("-task")
+    assert [one for one in plain(imported) if one[0] != "MODEL_CALL"] == [
+        ("PROMPT", "Mend the till"),
+        ("COMMENT", "I think."),
+        ("COMMENT", "hm"),
+        ("SAY", "I look."),
+        ("COMMENT", "so"),
+        ("FILE_READ", "a.py", "1-9"),
+        ("FILE_READ", "b.py", None),
+        ("FILE_EDIT", "a.py", "x", "y"),
+        ("COMMAND_RUN", "ls", "/w"),
+        ("TOOL_CALL", "shop", "list", '{"limit":3}'),
+        ("AGENT_SPAWN", "agent", "Count them", None),
+        ("PLAN_UPDATE", '["[x] read","[ ] mend"]'),
+        ("PROMPT", "Not yet"),
+        ("COMMENT", "It was about a till."),
+        ("TOOL_CALL", "", "attempt_completion", '{"result":"Mended."}'),
+    ]
+    outcomes = [
+        step.outcome for step in named(imported, "FILE_EDIT", "COMMAND_RUN", "TOOL_CALL", "AGENT_SPAWN", "PLAN_UPDATE")
+    ]
+    assert outcomes == ["denied", "ok", "failed", "failed", "unknown", "ok"]
+    assert imported.tokens == display_sums(TASK_NATIVE["display"])
+    # One request is told before the first answer, the others between it and the last one.
+    ops = [one[0] for one in plain(imported)]
+    assert [at for at, op in enumerate(ops) if op == "MODEL_CALL"] == [2, 15, 16]
+    assert (imported.cwd, imported.title, imported.model) == ("/w/shop", "Mend the till", "m-2")
+    assert named(imported, "COMMAND_RUN")[0].duration_ms == 1000
+
+
+def test_a_conversation_alone_is_imported_with_what_it_has(tmp_path):
+    history = json.loads(json.dumps(TASK_IN_XML["history"]))
+    history[1]["metrics"] = {"tokens": {"prompt": 100, "completion": 7, "cached": 60}, "cost": 0.1}
+    path = tmp_path / "copy.json"
+    path.write_text(json.dumps(history))
+    imported = read(path)
+    assert imported.format == "cline"
+    assert (imported.tokens, imported.counts["model_calls"]) == ((40, 60, 7), 1)
+    assert imported.started_ms is None
+    path.write_text(json.dumps(TASK_NATIVE["history"]))
+    assert read(path).format == "roo-code"
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [("ui_messages.json", "display"), ("task_metadata.json", "facts"), ("history_item.json", "item")]
+)
+def test_the_wrong_file_of_a_task_is_refused_with_the_right_one(tmp_path, name, key):
+    path = tmp_path / name
+    path.write_text(
+        json.dumps(
+            (TASK_IN_XML | TASK_NATIVE | {"display": TASK_IN_XML["display"], "facts": TASK_IN_XML["facts"]})[key]
+        )
+    )
+    with pytest.raises(FormatError, match=r"name api_conversation_history\.json, beside it"):
+        read(path)
+
+
+def test_files_beside_a_task_are_read_only_if_they_are_its_own(tmp_path):
+    path = written("roo-code", tmp_path)
+    whole = read(path)
+    display = path.with_name("ui_messages.json")
+    moved = tmp_path / "elsewhere.json"
+    display.rename(moved)
+    display.symlink_to(moved)
+    linked = read(path)
+    assert (linked.counts["model_calls"], linked.counts["steps"]) == (0, whole.counts["steps"] - 3)
+    display.unlink()
+    display.write_bytes(b'[{"ts": 1, "say": "api_req_started", "text": "{\\"tokensIn\\": 3}"}, {"ts"')
+    assert read(path).tokens.fresh == 3
+    display.write_bytes(b"\0\1")
+    assert read(path).tokens == (0, 0, 0)
+
+
+def test_tasks_are_found_by_the_folder_that_the_editor_told_the_model(tmp_path):
+    project = tmp_path / 'größe "a" (1)'
+    project.mkdir()
+    places = {
+        "cline": ".config/Code/User/globalStorage/saoudrizwan.claude-dev",
+        "roo-code": "Library/Application Support/Cursor/User/globalStorage/rooveterinaryinc.roo-cline",
+        "kilo-code": ".vscode-server/data/User/globalStorage/kilocode.kilo-code",
+    }
+    for folder in places.values():
+        for number, cwd in enumerate((project, tmp_path / "other")):
+            task = tmp_path / "home" / folder / "tasks" / f"000000000000{number}"
+            task.mkdir(parents=True)
+            text = f"<environment_details>\n# Current Working Directory ({cwd}) Files\n</environment_details>"
+            messages = [
+                {
+                    "role": "user",
+                    "content": [{"type": "text", "text": "<task>\ngo\n</task>"}, {"type": "text", "text": text}],
+                }
+            ]
+            (task / "api_conversation_history.json").write_text(json.dumps(messages, ensure_ascii=number == 0))
+            (task / "ui_messages.json").write_text("[]")
+    found = find_sessions(str(tmp_path / "home"), str(project))
+    assert sorted(one.format for one in found) == sorted(places)
+    assert {one.cwd for one in found} == {str(project)}
+    for one in found:
+        imported = read(Path(one.path))
+        assert (imported.format, imported.cwd, imported.session_id) == (one.format, str(project), "0000000000000")
+
+
+def test_a_model_s_text_is_taken_apart_as_its_agent_does_it():
+    said = "Use <read_file> so.\n<thinking>a</thinking>\n<write_to_file><path>p</path><content>\n<path>x</path>\n</content></write_to_file> and <list_files>"
+    assert [(part.name, part.text, part.arguments) for part in parts_of(said)] == [
+        ("", "Use <read_file> so.\n", {}),
+        ("thinking", "a", {}),
+        ("", "\n", {}),
+        ("write_to_file", "", {"path": "p", "content": "<path>x</path>"}),
+        ("", " and <list_files>", {}),
+    ]
+    assert [part.arguments for part in parts_of("<execute_command>\n<command>ls -l") if part.name] == [
+        {"command": "ls -l"}
+    ]
+    assert [part.name for part in parts_of("<condense></condense><thinking>open")] == ["", "condense", ""]
+    for hostile in (
+        "<read_file><path>" * 20_000,
+        "<thinking>" * 20_000,
+        "<write_to_file>\n<content>" * 20_000,
+        "</content>" * 20_000,
+    ):
+        assert sum(len(part.text) for part in parts_of(hostile)) <= len(hostile)
+
+
+# ---- Kilo Code's database
+
+
+def kilo_database(folder):
+    """Write a database as kilo 7 does: opencode's tables, tables of its own, an index that computes from JSON."""
+    path = as_database(folder, OPENCODE)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE kilo_board (id TEXT PRIMARY KEY)")
+        connection.execute("CREATE INDEX recall_message_role_idx ON message (session_id, json_extract(data, '$.role'))")
+    return path
+
+
+def test_the_database_of_kilo_code_is_read_like_opencode_s(tmp_path):
+    (imported,) = twice(kilo_database(tmp_path))
+    (tmp_path / "other").mkdir()
+    (other,) = twice(as_database(tmp_path / "other", OPENCODE))
+    assert (imported.format, imported.agent, other.format) == ("kilo-code", "kilo-code", "opencode")
+    assert [child.agent for child in imported.children] == ["kilo-code/subagent"]
+    assert [one for one in plain(imported) if one[0] != "AGENT_SPAWN"] == [
+        one for one in plain(other) if one[0] != "AGENT_SPAWN"
+    ]
+    assert imported.tokens == other.tokens
+
+
+def test_a_database_whose_columns_are_computed_is_not_trusted(tmp_path):
+    path = tmp_path / "kilo.db"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE kilo_board (id TEXT)")
+        connection.execute(
+            "CREATE TABLE message (id TEXT, session_id TEXT, raw TEXT, data TEXT AS (json_extract(raw, '$.x')))"
+        )
+        connection.execute("CREATE TABLE part (id TEXT, message_id TEXT, data TEXT)")
+        connection.execute("INSERT INTO message (id, session_id, raw) VALUES ('m', 's', '{\"x\": 1}')")
+    with pytest.raises(FormatError):
+        read(path)
+
+
+def test_sessions_in_kilo_s_database_are_those_of_the_project(tmp_path):
+    home = tmp_path / ".local/share/kilo"
+    home.mkdir(parents=True)
+    path = kilo_database(home)
+    path.rename(home / "kilo.db")
+    (found,) = find_sessions(str(tmp_path), "/w")
+    assert (found.format, os.path.basename(found.path)) == ("kilo-code", "kilo.db")
+    options = {"trail_key": KEY, "put_object": Objects().put}
+    assert len(list(import_transcripts(found.path, folders=("/w",), **options))) == 1
+    assert list(import_transcripts(found.path, folders=("/elsewhere",), **options)) == []

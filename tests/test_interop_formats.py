@@ -144,7 +144,8 @@ def test_sessions_are_found_where_the_table_says(tmp_path):
             folder.mkdir(parents=True, exist_ok=True)
             path = folder / place.pattern.replace("*", "a")
             held = hashlib.sha256(str(project).encode()).hexdigest() if place.held_in == "projectHash" else str(project)
-            path.write_text(json.dumps({place.held_in.partition("|")[0] or "a": held}))
+            told = f"# Current Workspace Directory ({project}) Files" if place.told_as else held
+            path.write_text(json.dumps({place.held_in.partition("|")[0] or "a": told}))
             if place.beside:
                 (folder / place.beside).write_text(path.read_text())
             if place.card[0]:
@@ -156,6 +157,7 @@ def test_sessions_are_found_where_the_table_says(tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     of_all_folders = {row.name for row in FORMATS if any(not place.held_in for place in row.places)}
+    assert {one.format for one in find_sessions(str(tmp_path / "home"), str(elsewhere))} <= of_all_folders
     assert {one.format for one in find_sessions(str(tmp_path / "home"), str(elsewhere))} <= of_all_folders
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 SETTLED_MS: Final = 3000  # FAT has a resolution of two seconds
 _ENTRIES_MAX: Final = 4096
 _MESSAGES: Final = ".messages.json"
+_OF_TASK: Final = ("ui_messages.json", "task_metadata.json", "history_item.json")
 
 
 class Footprint(NamedTuple):
@@ -57,10 +58,21 @@ def _openhands(path: str) -> tuple[str, ...]:
     return (os.path.join(os.path.dirname(path), "events", ""),)
 
 
+def _task(path: str) -> tuple[str, ...]:
+    folder = os.path.dirname(os.path.abspath(path))
+    return tuple(os.path.join(folder, name) for name in _OF_TASK)
+
+
+def _kilo_code(path: str) -> tuple[str, ...]:
+    if not path.endswith(".json"):
+        raise _Unknown  # a database
+    return _task(path)
+
+
 def _cline(path: str) -> tuple[str, ...]:
     if path.endswith(_MESSAGES):
         return (path.removesuffix(_MESSAGES) + ".json",)
-    return (path.removesuffix(".json") + _MESSAGES,)
+    return (path.removesuffix(".json") + _MESSAGES, *_task(path))
 
 
 def _kimi_code(path: str) -> tuple[str, ...]:
@@ -96,12 +108,14 @@ _BESIDE: Final[Mapping[SourceFormat, Callable[[str], tuple[str, ...]]]] = {
     "gptme": _alone,
     "inspect": _alone,
     "kimi-code": _kimi_code,
+    "kilo-code": _kilo_code,
     "mini-swe-agent": _alone,
     "openhands": _openhands,
     "otel": _alone,
     "pi-agent": _alone,
     "qwen-code": _alone,
     "specstory": _alone,
+    "roo-code": _task,
     "swe-agent-traj": _alone,
 }
 

@@ -17,6 +17,8 @@ _MARKDOWN: Final = "it looks like Markdown"
 _TEXT: Final = "its first lines are not JSON records"
 _OF_NO_KIND: Final = (_JSON, _MARKDOWN, _TEXT)
 
+_TASK: Final = "task of Cline, Roo Code or Kilo Code: name api_conversation_history.json, beside it"
+
 # The first row whose marks all occur in the head of the file is taken.
 _OTHERS: Final[tuple[tuple[str, tuple[bytes, ...]], ...]] = (
     ("a session of Gemini CLI", (b'"projectHash"',)),
@@ -27,6 +29,9 @@ _OTHERS: Final[tuple[tuple[str, tuple[bytes, ...]], ...]] = (
         (b'"uuid"', b'"sessionId"', b'"message"'),
     ),
     ("a session of Copilot", (b'"session.start"',)),
+    (f"the display of a {_TASK}", (b'"type":"say"', b'"ts":')),
+    (f"facts about a {_TASK}", (b'"files_in_context":', b'"model_usage":')),
+    (f"facts about a {_TASK}", (b'"tokensIn":', b'"totalCost":', b'"task":')),
     ("a trace of OpenTelemetry", (b'"resourceSpans"',)),
     ("a trace of OpenTelemetry", (b'"observations"',)),
     ("a trace of OpenTelemetry", (b'"trace"', b'"projectId"')),

@@ -34,7 +34,8 @@ class Place(NamedTuple):
     is the SHA-256 of its path. If empty, the file holds sessions of many folders, and the importer filters them.
     ``card`` replaces the end of the file name where another file beside it has the member. With ``is_far`` the member
     may stand anywhere in the file. ``beside`` is the way from the folder of a file to the document that has the member.
-    A part of ``folder`` may be ``*``: every folder there.
+    A part of ``folder`` may be ``*``: every folder there. ``told_as`` is a pattern for the words near the beginning of a
+    file that name the folder, within a text in JSON.
     """
 
     folder: tuple[str, ...]
@@ -46,6 +47,7 @@ class Place(NamedTuple):
     in_project: bool = False
     is_far: bool = False
     beside: str = ""
+    told_as: str = ""
 
 
 class Format(NamedTuple):
@@ -74,7 +76,7 @@ class Importer(Protocol):
         """Yield the sessions in the file, mostly one. Raises FormatError, EnvironmentFailure."""
 
 
-# Folders in which VS Code keeps what belongs to a person, on Linux, on a Mac, and on a machine that is edited remotely.
+# Folders of a person in VS Code, on Linux, on a Mac, and on a machine that is edited remotely; in editors based on it.
 _CODE: Final = (
     (".config", "Code", "User"),
     ("Library", "Application Support", "Code", "User"),
@@ -82,9 +84,15 @@ _CODE: Final = (
     ("Library", "Application Support", "Code - Insiders", "User"),
     (".vscode-server", "data", "User"),
 )
+_LIKE_CODE: Final = tuple(
+    (*folder, name, "User")
+    for name in ("Cursor", "VSCodium", "Windsurf", "Antigravity")
+    for folder in ((".config",), ("Library", "Application Support"))
+)
+_FOLDER_OF_TASK: Final = r"# Current (?:Working|Workspace) Directory \(((?:[^\"\\\n]|\\.){1,4096}?)\) Files"
 
 
-def _chats(pattern: str) -> tuple[Place, ...]:
+def _chats() -> tuple[Place, ...]:
     """Return the places of sessions of Copilot Chat: those of windows with a folder, and of windows without one."""
     return tuple(
         place
@@ -93,12 +101,25 @@ def _chats(pattern: str) -> tuple[Place, ...]:
             Place(
                 (*user, "workspaceStorage", "*", "chatSessions"),
                 0,
-                pattern,
+                "*.json*",
                 held_in="folder",
                 beside="../workspace.json",
             ),
-            Place((*user, "globalStorage", "emptyWindowChatSessions"), 0, pattern, held_in="folder"),
+            Place((*user, "globalStorage", "emptyWindowChatSessions"), 0, "*.json*", held_in="folder"),
         )
+    )
+
+
+def _tasks(extension: str) -> tuple[Place, ...]:
+    """Return the places of the tasks of an extension of VS Code."""
+    return tuple(
+        Place(
+            (*user, "globalStorage", extension, "tasks", "*"),
+            0,
+            "api_conversation_history.json",
+            told_as=_FOLDER_OF_TASK,
+        )
+        for user in (*_CODE, *_LIKE_CODE)
     )
 
 
@@ -122,7 +143,15 @@ FORMATS: Final[tuple[Format, ...]] = (
     ),
     Format(
         "copilot-chat", "Copilot Chat", "a session of Copilot Chat", "periplus.interop.importers.copilot_chat.files", "document", grows=False,
-        places=_chats("*.json*"),
+        places=_chats(),
+    ),
+    Format(
+        "roo-code", "Roo Code", "a task of Roo Code", "periplus.interop.importers.roo_code", "folder", grows=False,
+        places=_tasks("rooveterinaryinc.roo-cline"),
+    ),
+    Format(
+        "kilo-code", "Kilo Code", "sessions of Kilo Code", "periplus.interop.importers.kilo_code", "database", grows=False,
+        places=(Place((".local", "share", "kilo"), 0, "kilo*.db", held_in=""), *_tasks("kilocode.kilo-code")),
     ),
     Format(
         "droid", "Droid", "a session of Droid", "periplus.interop.importers.droid", "lines", grows=True,
@@ -180,12 +209,9 @@ FORMATS: Final[tuple[Format, ...]] = (
                       held_in="directory")),
     ),
     Format(
-        "kilo-code", "Kilo Code", "sessions of Kilo Code", "periplus.interop.importers.opencode.kilo", "database", grows=False,
-        places=(Place((".local", "share", "kilo"), 0, "kilo.db", held_in=""),),
-    ),
-    Format(
         "cline", "Cline", "a session of Cline", "periplus.interop.importers.cline", "folder", grows=False,
-        places=(Place((".cline", "data", "sessions"), 1, "*.messages.json", card=(".messages.json", ".json")),),
+        places=(Place((".cline", "data", "sessions"), 1, "*.messages.json", card=(".messages.json", ".json")),
+                *_tasks("saoudrizwan.claude-dev")),
     ),
     Format("inspect", "Inspect", "a log of Inspect", "periplus.interop.importers.inspect_ai.log", "document", grows=False),
     Format("otel", "OpenTelemetry", "a trace of OpenTelemetry", "periplus.interop.importers.otel.traces", "document", grows=False),

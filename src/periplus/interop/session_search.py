@@ -16,12 +16,13 @@ from periplus.base.errors import PeriplusError
 from periplus.interop.conversion.source import is_within
 from periplus.interop.formats import FORMATS, Format, Place, Shape
 from periplus.interop.model import FoundSession, SourceFormat
-from periplus.interop.readers.json_values import path_of_url
+from periplus.interop.readers.json_values import path_of_url, text_of
 
 SESSIONS_MAX: Final = 1000
 _ENTRIES_MAX: Final = 200_000
 _HEADS_MAX: Final = 20_000
 _HEAD_BYTES: Final = 64 << 10
+_TOLD_BYTES: Final = 4 << 20  # pictures in the first prompt may precede the words
 _FAR_BYTES_MAX: Final = 64 << 20  # limit for reading a file whose beginning does not name the folder
 _MEMBER_BYTES_MAX: Final = 32 << 10
 _FAR_FILES_MAX: Final = 4096
@@ -131,6 +132,8 @@ def _cwd(file: _File, folders: tuple[str, ...]) -> str | None:
     if place.in_project or not place.held_in:
         return next((folder for folder in folders if is_within(file.path, folder)), next(iter(folders), None))
     path = file.path
+    if place.told_as:
+        return _told_in(path, place.told_as)
     if place.card[0]:
         path = path.removesuffix(place.card[0]) + place.card[1]
     if place.beside:
@@ -144,6 +147,18 @@ def _cwd(file: _File, folders: tuple[str, ...]) -> str | None:
     if place.held_in != _HASHED:
         return path_of_url(named)
     return next((folder for folder in folders if named in _hashes(folder)), None)
+
+
+def _told_in(path: str, pattern: str) -> str | None:
+    """Return the folder that a text near the beginning of the file names."""
+    import orjson
+
+    try:
+        with open(path, "rb") as file:
+            match = re.search(pattern.encode(), file.read(_TOLD_BYTES))
+        return text_of(orjson.loads(b'"%s"' % match.group(1))) or None if match is not None else None
+    except (OSError, ValueError):
+        return None
 
 
 def _hashes(folder: str) -> set[str]:

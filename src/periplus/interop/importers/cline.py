@@ -1,4 +1,4 @@
-"""Importer of Cline's sessions: a card (``NAME.json``) and the messages beside it (``NAME.messages.json``), one
+"""Importer of Cline's sessions: tasks of the extension (`cline_tasks`), and those of its newer clients: a card (``NAME.json``) and the messages beside it (``NAME.messages.json``), one
 document each.
 
 Format: messages follow Anthropic's interface, with Cline's own usage and times. One call may read several files or
@@ -21,7 +21,8 @@ import msgspec
 from periplus.base.errors import FormatError, PeriplusError
 from periplus.interop.conversion.claude_tools import plan_tool, shell_steps, tool_call
 from periplus.interop.conversion.intake import PENDING_CALLS_MAX, Call, Intake, Planned
-from periplus.interop.conversion.source import status_of
+from periplus.interop.conversion.source import Head, status_of
+from periplus.interop.importers.cline_tasks.files import is_conversation, read_task
 from periplus.interop.readers.json_stream import JsonReader
 from periplus.interop.readers.json_values import (
     Moment,
@@ -36,7 +37,7 @@ from periplus.interop.readers.json_values import (
 from periplus.interop.readers.line_reader import open_regular
 
 if TYPE_CHECKING:
-    from periplus.interop.conversion.source import Head, Source
+    from periplus.interop.conversion.source import Source
     from periplus.interop.model import Imported
     from periplus.trail.model import Outcome, Status
 
@@ -58,6 +59,8 @@ _DETAILS: Final = ("<environment_details>", "</environment_details>")
 
 
 def is_mine(head: Head) -> bool:
+    if is_conversation(head):
+        return True
     start = head.data[:65_536].lstrip()
     if not start.startswith(b"{"):
         return False
@@ -68,6 +71,9 @@ def is_mine(head: Head) -> bool:
 
 def read(source: Source) -> Iterator[Imported]:
     path = source.path
+    if is_conversation(Head.of(path)):
+        yield from read_task(source, "cline")
+        return
     card_path = path.removesuffix(_MESSAGES) + ".json" if path.endswith(_MESSAGES) else path
     card, card_bytes = _read_card(card_path)
     if "messages_path" in card and not path.endswith(_MESSAGES):
