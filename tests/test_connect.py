@@ -265,6 +265,19 @@ slash_commands:
 GOOSE_SEARCH_PATHS:
   - "/usr/local/bin"
 """
+OPENCLAW = """// my claw
+{
+  gateway: { port: 0x4AFA, 'bind': "loopback", ratio: .5, most: +Infinity, },
+  agents: { defaults: { workspace: '~/.openclaw/"workspace"', note: 'it\\'s \\
+long' } },
+  mcp: {
+    servers: {
+      docs: { command: 'uvx', args: ['mcp-server-fetch'] }, // fetch
+    },
+  },
+  $include: './more.json5', /* last */
+}
+"""
 AGENTS_MD = "# Shop\n\nUse `make test`.\n\n## Style\n\n- Two spaces\n"
 
 FILES = {
@@ -296,8 +309,9 @@ FILES = {
     "mistral-vibe": {".vibe/config.toml": VIBE},
     "hermes": {".hermes/config.yaml": HERMES, ".hermes/SOUL.md": "You are calm."},
     "goose": {".config/goose/config.yaml": GOOSE, ".config/goose/.goosehints": "Be brief.\n"},
+    "openclaw": {".openclaw/openclaw.json": OPENCLAW, ".openclaw/workspace/AGENTS.md": "Be calm."},
 }  # fmt: skip
-OF_PERSONS = {"hermes", "goose"}  # their files above are in the home folder
+OF_PERSONS = {"hermes", "goose", "openclaw"}  # their files above are in the home folder
 
 
 def crlf(text):
@@ -328,6 +342,8 @@ def value_of(name, data):
         return tomllib.loads(data.decode().removeprefix("\ufeff"))
     if name.endswith(".yaml"):
         return yaml.safe_load(data.decode().removeprefix("\ufeff"))
+    if name == ".openclaw/openclaw.json":
+        return parse(data, name, "json5").value
     return parse(data, name).value
 
 
@@ -347,6 +363,9 @@ def without_ours(value):
             inner.pop("periplus", None)
             if not inner:
                 del value[table]
+    inner = value.get("mcp", {}).get("servers")
+    if isinstance(inner, dict):
+        inner.pop("periplus", None)
     for table in (value, value.get("mcp", {})):  # arrays of tables
         for key, items in list(table.items()):
             if isinstance(items, list) and any(

@@ -6,6 +6,8 @@ import json
 import math
 import os
 import re
+import shutil
+import subprocess
 import time
 import tomllib
 
@@ -183,6 +185,112 @@ def test_hostile_json_is_read_or_refused(data):
         assert set_member(held, ("periplus",), 1).value["periplus"] == 1
     except RefusedError as refused:
         told(refused)
+
+
+# -- JSON5 -----------------------------------------------------------------------------------------------------------
+
+JSON5 = JsonPart(
+    "f", "server", "openclaw", (Entry(("mcp", "servers", "periplus"), {"command": "periplus", "args": ["mcp"]}),), dialect="json5"
+)  # fmt: skip
+json5_scalars = [
+    "'one'", "'it\\'s \"x\"'", '"it\'s"', "'a\\\nb'", "'a\\\r\nb'", "'\\x41\\v\\0\\u00e9\\q'", "'\\ud83d\\ude00'", "'// no comment'", "'\u2028'",
+    "0x1F", "-0Xaf", "+1", ".5", "5.", "+.5e2", "-Infinity", "Infinity", "NaN", "1e3", "true", "null", "12345678901234567890", "[]", "{}", "[1, 'a',]",
+]  # fmt: skip
+json5_keys = ["a", "$b_1", "'q'", '"d"', "é", "\\u0061b", "mcp", "servers", "periplus", "true", "'x y'", "NaN"]
+json5_blanks = st.sampled_from(
+    ["", "", " ", "\n", "\t", "\u00a0", "\v", "// it's\n", "/* ' */", "\r\n", "// \u00e9\u2028", "\ufeff"]
+)
+
+
+@st.composite
+def json5_documents(draw):
+    def write(depth):
+        if depth == 3 or draw(st.booleans()):
+            return draw(st.sampled_from(json5_scalars))
+        names = draw(st.lists(st.sampled_from(json5_keys), max_size=3, unique=True))
+        entries = [f"{name}{draw(json5_blanks)}:{draw(json5_blanks)}{write(depth + 1)}" for name in names]
+        inner = ",".join(draw(json5_blanks) + one + draw(json5_blanks) for one in entries) or draw(json5_blanks)
+        return "{%s}" % (inner + ("," + draw(json5_blanks) if entries and draw(st.booleans()) else ""))
+
+    body = write(0)
+    while not body.startswith("{"):
+        body = f"{{a: {body}}}"
+    return draw(json5_blanks) + body + draw(json5_blanks)
+
+
+SPOKEN = """
+const vm = require("node:vm")
+const shown = (key, value) => typeof value === "number" && !Number.isFinite(value) ? `number ${value}` : value
+let text = ""
+process.stdin.on("data", (part) => (text += part)).on("end", () => {
+  const said = JSON.parse(text).map((one) => {
+    try { return [JSON.parse(JSON.stringify(vm.runInNewContext(`(${one}\\n)`), shown))] } catch { return null }
+  })
+  process.stdout.write(JSON.stringify(said))
+})
+"""
+
+
+def as_spoken(value):
+    if isinstance(value, dict):
+        return {key: as_spoken(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [as_spoken(one) for one in value]
+    if isinstance(value, int | float) and not isinstance(value, bool) and not math.isfinite(value):
+        return "number " + {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}[str(value)]
+    return value
+
+
+@pytest.mark.slow
+def test_json5_is_what_javascript_says():
+    """JSON5 is a part of JavaScript, whose interpreter judges: before and after, and of what is no JSON5 at all."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("no node")
+    texts = []
+
+    @settings(max_examples=MANY, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(json5_documents())
+    def collect(text):
+        texts.append(text)
+
+    collect()
+    pairs = []
+    for text in texts:
+        before = parse(text.encode(), "f", "json5").value
+        try:
+            after = put(JSON5, text.encode(), "f")
+        except RefusedError as refused:
+            told(refused)
+            continue
+        assert is_added_to(text, after.decode())
+        assert put(JSON5, after, "f") == after
+        assert standing(JSON5, after, "f") == "current"
+        again = take(JSON5, after, "f", text.encode()).decode()
+        assert "".join(again.split()) == "".join(text.split())
+        pairs += [(text, before), (after.decode(), parse(after, "f", "json5").value)]
+    assert len(pairs) > 100
+    done = subprocess.run(
+        [node, "-e", SPOKEN], input=json.dumps([text for text, _ in pairs]), capture_output=True, text=True, check=True, timeout=120
+    )  # fmt: skip
+    for (text, value), said in zip(pairs, json.loads(done.stdout), strict=True):
+        assert said == [json.loads(json.dumps(as_spoken(value)))] or "12345678901234567890" in text, text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{a: 01}", "{a: '\\1'}", "{a: 'b\nc'}", "{a-b: 1}", "{1: 2}", "{a: 0x}", "{a: +'b'}", "{a: tru}", "{a: 1e}", "{a: '\\x4'}", "{a: 1 b: 2}",
+     "{,}", "{a: [,]}", "{a: undefined}", "{'a: 1}", "{a: /* b}", "{a: 1}}", "a: 1", "{a: " + "9" * 500 + "}", "{a: " + "[" * 200],
+)  # fmt: skip
+def test_what_is_no_json5_is_refused(text):
+    with pytest.raises(FormatError, match="column") as caught:
+        put(JSON5, text.encode(), "f")
+    told(caught.value, path="f")
+
+
+def test_json5_is_no_other_dialect():
+    with pytest.raises(FormatError):
+        parse(b"{a: 1}", "f")
 
 
 # -- TOML ------------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ AGENTS: Final = (
     "claude-code", "codex", "cursor", "vscode", "gemini", "opencode", "cline", "kilo-code",
     "roo-code", "continue", "windsurf", "zed", "kiro", "antigravity", "qwen-code", "copilot-cli",
     "crush", "amp", "droid", "auggie", "kimi-code", "grok-build", "pi", "aider",
-    "gptme", "mistral-vibe", "hermes", "goose",
+    "gptme", "mistral-vibe", "hermes", "goose", "openclaw",
 )  # fmt: skip
 _ALSO: Final = {
     "claude": "claude-code",

@@ -43,6 +43,7 @@ _MODULES: Final[dict[str, str]] = {
     "mistral-vibe": "terminals.mistral_vibe",
     "hermes": "terminals.hermes",
     "goose": "terminals.goose",
+    "openclaw": "terminals.openclaw",
 }
 AGENT_NAMES: Final = tuple(_MODULES)
 

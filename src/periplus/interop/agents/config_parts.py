@@ -33,7 +33,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
 
 from periplus.base.errors import FormatError, RefusedError
-from periplus.interop.agents.jsonc_editing import Json, JsonText, Keys, append_item, parse, remove, set_member
+from periplus.interop.agents.jsonc_editing import Dialect, Json, JsonText, Keys, append_item, parse, remove, set_member
 from periplus.interop.agents.markdown_block import (
     find_block,
     is_intact,
@@ -83,6 +83,7 @@ class JsonPart(NamedTuple):
     agent: str
     entries: tuple[Entry, ...]
     defaults: tuple[Entry, ...] = ()
+    dialect: Dialect = "jsonc"
 
 
 class TomlPart(NamedTuple):
@@ -148,7 +149,7 @@ def put(part: Part, data: bytes | None, path: str) -> bytes:
     """Return the file with our part in its present form."""
     held = data or b""
     if isinstance(part, JsonPart):
-        return _put_json(part, parse(held, path)).data
+        return _put_json(part, parse(held, path, part.dialect)).data
     if isinstance(part, TomlPart):
         text = parse_toml(held, path)
         if standing(part, data, path) == "foreign":
@@ -182,7 +183,7 @@ def take(part: Part, data: bytes, path: str, original: bytes | None) -> bytes | 
     ``original`` is the file before our first change, if known: it tells which containers were made for us.
     """
     if isinstance(part, JsonPart):
-        return _take_json(part, parse(data, path), original)
+        return _take_json(part, parse(data, path, part.dialect), original)
     if isinstance(part, TomlPart):
         text = parse_toml(data, path)
         if standing(part, data, path) in ("absent", "foreign"):
@@ -213,7 +214,7 @@ def standing(part: Part, data: bytes | None, path: str) -> Standing:
     if data is None:
         return "absent"
     if isinstance(part, JsonPart):
-        return _json_standing(part, parse(data, path))
+        return _json_standing(part, parse(data, path, part.dialect))
     if isinstance(part, TomlPart):
         return _toml_standing(part, parse_toml(data, path).value)
     if isinstance(part, TomlItemPart):
@@ -239,7 +240,7 @@ def standing(part: Part, data: bytes | None, path: str) -> Standing:
 def starts(part: Part, data: bytes, command: Sequence[str]) -> bool:
     """Test that the hooks of a part in a file start ``command``, for all events."""
     if isinstance(part, JsonPart):
-        held = parse(data, part.path)
+        held = parse(data, part.path, part.dialect)
         line = re.compile(rf'(?<![^\s"&;]){re.escape(json.dumps(shlex.join((*command, "hook")))[1:-1])}(?!\S)')
         found = [json.dumps(_at(held, keys)) for keys in _our_items(part, held)]
         return bool(found) and all(line.search(one) for one in found)
@@ -298,7 +299,7 @@ def _put_json(part: JsonPart, held: JsonText) -> JsonText:
 
 
 def _take_json(part: JsonPart, held: JsonText, original: bytes | None) -> bytes | None:
-    before = _value_of(original, part.path)
+    before = _value_of(original, part)
     emptied: list[tuple[str, ...]] = []
     for keys in reversed(list(_our_items(part, held))):
         held = remove(held, keys)
@@ -466,9 +467,9 @@ def _names(keys: Keys) -> tuple[str, ...]:
     )
 
 
-def _value_of(data: bytes | None, path: str) -> Json:
+def _value_of(data: bytes | None, part: JsonPart) -> Json:
     try:
-        return parse(data or b"", path).value
+        return parse(data or b"", part.path, part.dialect).value
     except FormatError:
         return {}
 
@@ -487,4 +488,5 @@ def _is_bare(text: str) -> bool:
 
 def _comments(held: JsonText) -> bool:
     """Detect a comment outside of strings."""
-    return re.search(r"/[/*]", re.sub(r'"(?:[^"\\]|\\.)*"', "", held.text)) is not None
+    strings = r'"(?:[^"\\]|\\.)*"' + (r"|'(?:[^'\\]|\\.)*'" if held.dialect == "json5" else "")
+    return re.search(r"/[/*]", re.sub(strings, "", held.text, flags=re.DOTALL)) is not None

@@ -4,13 +4,25 @@ A file is parsed into nodes with their places; a change replaces a few spans of 
 indentation, the order of keys, line ends and a byte order mark stay. After each change the text is parsed again and
 its value compared with the expected one; a different result is refused and never written.
 
-Rules of the parser: JSON with ``//`` and ``/* */`` comments and trailing commas; nothing else. It is limited in size
-and depth, and names line and column of an error. Of equal keys in one object the last one counts, as usual.
+Rules of the parser: JSON with ``//`` and ``/* */`` comments and trailing commas; in the dialect ``json5`` all of JSON5 too.
+It is limited in size and depth, and names line and column of an error. Of equal keys in one object the last one counts, as
+usual. Plain JSON is written in each dialect.
 """
 
 from __future__ import annotations
 
-__all__ = ["BYTES_MAX", "DEPTH_MAX", "Json", "JsonText", "Keys", "append_item", "parse", "remove", "set_member"]
+__all__ = [
+    "BYTES_MAX",
+    "DEPTH_MAX",
+    "Dialect",
+    "Json",
+    "JsonText",
+    "Keys",
+    "append_item",
+    "parse",
+    "remove",
+    "set_member",
+]
 
 import json
 import re
@@ -19,9 +31,11 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from periplus.base.errors import FormatError, RefusedError
 from periplus.interop.agents.config_text import decode_text, split_mark
+from periplus.interop.agents.json5_tokens import BLANKS, LINE_END, read_name, read_number, read_string
 
 Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
 Keys: TypeAlias = tuple[str | int, ...]
+Dialect: TypeAlias = Literal["jsonc", "json5"]
 
 BYTES_MAX: Final = 16 << 20
 DEPTH_MAX: Final = 100
@@ -62,6 +76,7 @@ class JsonText(NamedTuple):
     text: str
     root: Node | None
     path: str
+    dialect: Dialect = "jsonc"
 
     @property
     def value(self) -> Json:
@@ -79,10 +94,11 @@ class JsonText(NamedTuple):
         return node
 
 
-def parse(data: bytes, path: str) -> JsonText:
+def parse(data: bytes, path: str, dialect: Dialect = "jsonc") -> JsonText:
     """Parse a file. Raises FormatError with line and column for invalid text."""
     mark, text = split_mark(decode_text(data, path, bytes_max=BYTES_MAX))
-    return JsonText(mark, text, _Parser(text, path).document(), path)
+    parser = _Json5Parser(text, path) if dialect == "json5" else _Parser(text, path)
+    return JsonText(mark, text, parser.document(), path, dialect)
 
 
 class _Open:
@@ -157,14 +173,17 @@ class _Parser:
         if top.kind == "array":
             top.key = len(top.children)
             return at
-        found = _STRING.match(self.text, at)
-        if found is None:
-            raise self.error(at, "a key in double quotes was expected")
-        top.key = _unquoted(found.group())
-        at = self.blanks(found.end())
+        top.key, end = self.name(at)
+        at = self.blanks(end)
         if self.text[at : at + 1] != ":":
             raise self.error(at, "a colon was expected behind the key")
         return self.blanks(at + 1)
+
+    def name(self, at: int) -> tuple[str, int]:
+        found = _STRING.match(self.text, at)
+        if found is None:
+            raise self.error(at, "a key in double quotes was expected")
+        return _unquoted(found.group()), found.end()
 
     def close(self, stack: list[_Open], at: int) -> tuple[Node, int]:
         top = stack.pop()
@@ -200,12 +219,15 @@ class _Parser:
             if self.text.startswith("//", at):
                 at = _line_end(self.text, at)
             elif self.text.startswith("/*", at):
-                end = self.text.find("*/", at + 2)
-                if end < 0:
-                    raise self.error(at, "a comment that does not end")
-                at = end + 2
+                at = self.behind_comment(at)
             else:
                 return at
+
+    def behind_comment(self, at: int) -> int:
+        end = self.text.find("*/", at + 2)
+        if end < 0:
+            raise self.error(at, "a comment that does not end")
+        return end + 2
 
     def line(self, at: int) -> int:
         return self.text.count("\n", 0, at) + 1
@@ -216,6 +238,36 @@ class _Parser:
             f"column {column}: {wrong}", path=self.path, line=self.line(at), safe="Nothing was changed.",
             mend="Mend the file, or name the agents without this one.",
         )  # fmt: skip
+
+
+class _Json5Parser(_Parser):
+    def name(self, at: int) -> tuple[str, int]:
+        found = read_string(self.text, at) or read_name(self.text, at)
+        if found is None:
+            raise self.error(at, "a key was expected")
+        return str(found.value), found.end
+
+    def scalar(self, at: int) -> tuple[Node, int]:
+        found = read_string(self.text, at) or read_number(self.text, at, _DIGITS_MAX)
+        if found is not None:
+            return Node("scalar", at, found.end, found.value), found.end
+        word = read_name(self.text, at)
+        for literal, value in _LITERALS:
+            if word is not None and self.text[at : word.end] == literal:
+                return Node("scalar", at, word.end, value), word.end
+        raise self.error(at, "no value" if at < len(self.text) else "the file ends in the middle")
+
+    def blanks(self, at: int) -> int:
+        while True:
+            found = BLANKS.match(self.text, at)
+            at = found.end() if found is not None else at
+            if self.text.startswith("//", at):
+                found = LINE_END.search(self.text, at)
+                at = found.start() if found is not None else len(self.text)
+            elif self.text.startswith("/*", at):
+                at = self.behind_comment(at)
+            else:
+                return at
 
 
 def _unquoted(text: str) -> str:
@@ -296,12 +348,16 @@ def _of_another_kind(held: JsonText, keys: Keys, node: Node, kind: str) -> Refus
 
 def _checked(held: JsonText, text: str, wanted: Json) -> JsonText:
     """Parse ``text``; refuse it where its value is not ``wanted``."""
-    found = parse((held.mark + text).encode(), held.path)
+    refused = RefusedError(
+        f"{held.path}: it cannot be changed without changing more than meant", safe="Nothing was changed.",
+        mend="Give no key twice in that file, end its lines alike, then repeat the command.",
+    )  # fmt: skip
+    try:
+        found = parse((held.mark + text).encode(), held.path, held.dialect)
+    except FormatError as error:
+        raise refused from error
     if found.value != wanted:
-        raise RefusedError(
-            f"{held.path}: it cannot be changed without changing more than meant", safe="Nothing was changed.",
-            mend="Give no key twice in that file, then repeat the command.",
-        )  # fmt: skip
+        raise refused
     return found
 
 

@@ -1,0 +1,44 @@
+"""OpenClaw: a server in ``mcp.servers`` of ``~/.openclaw/openclaw.json``, which is JSON5; skills there; ``AGENTS.md``.
+
+Its own workspace begins with texts of its own, ``AGENTS.md`` among them: none is made there, and an existing one gets the
+block.
+"""
+
+from __future__ import annotations
+
+__all__ = ["AGENT"]
+
+import os
+from typing import Final
+
+from periplus.interop.agents.agent_model import Agent, Site
+from periplus.interop.agents.config_parts import Entry, JsonPart, Part
+from periplus.interop.agents.shared_parts import NO_HOOKS, instructions, server_entry, skill
+
+NAME: Final = "openclaw"
+
+
+def _parts(site: Site) -> tuple[Part, ...]:
+    if site.scope == "project":
+        return (
+            instructions(site, os.path.join(site.folder, "AGENTS.md")),
+            skill(os.path.join(site.folder, ".agents", "skills")),
+        )
+    folder = os.path.join(site.home, ".openclaw")
+    entry = Entry(("mcp", "servers", "periplus"), server_entry(site))
+    parts: tuple[Part, ...] = (
+        JsonPart(os.path.join(folder, "openclaw.json"), "server", NAME, (entry,), dialect="json5"),
+        skill(os.path.join(folder, "skills")),
+    )
+    text = os.path.join(folder, "workspace", "AGENTS.md")
+    return (*parts, instructions(site, text)) if os.path.lexists(text) else parts
+
+
+AGENT: Final = Agent(
+    NAME, "OpenClaw", ("openclaw",), (".openclaw",), (), _parts,
+    "A running gateway reads its file anew; openclaw mcp list names the server. It is for all projects, and comes with --scope user.",
+    sources=("openclaw 2026.9.6: docs/gateway/config-extensions.md, docs/cli/mcp, docs/tools/skills.md, docs/concepts/agent-workspace.md",),
+    lacks=("no servers of one project", NO_HOOKS),
+    format="pi-agent",
+    unmarked=("project",),
+)  # fmt: skip
