@@ -51,6 +51,13 @@ CURSOR = {"conversation_id": "u-1", "generation_id": "n-1", "model": "m", "curso
           "user_email": None, "transcript_path": None}  # fmt: skip
 VSCODE = {"sessionId": "v-1", "cwd": "/p", "timestamp": "2026-01-01T00:00:00Z", "transcript_path": "/t.json"}
 KIMI = {"session_id": "session_k", "cwd": "/p", "session_title": "Oil"}
+GROK = {
+    "sessionId": "grok-1",
+    "cwd": "/p",
+    "workspaceRoot": "/p",
+    "timestamp": "2026-04-14T12:00:00Z",
+    "permissionMode": "default",
+}
 EVENTS = [
     ("claude-code", "SessionStart", {**CLAUDE, "source": "startup", "model": "m"}, {"kind": "session-start", "source": "startup", "model": "m"}),
     ("claude-code", "UserPromptSubmit", {**CLAUDE, "prompt": "Oil it"}, {"kind": "prompt", "prompt": "Oil it"}),
@@ -97,6 +104,14 @@ EVENTS = [
      {"is_failed": True, "error": "exit 2"}),
     ("kilo-code", "PostToolUse", {"session_id": "k-1", "cwd": "/p", "tool_name": "bash", "tool_input": {"command": "ls"}, "tool_response": "a"},
      {"kind": "after-tool", "session": "k-1"}),
+    ("grok-build", "PostToolUse", {**GROK, "hookEventName": "post_tool_use", "toolName": "run_terminal_command", "toolUseId": "t", "toolInput": {"command": "ls"},
+     "toolResult": "a.py", "toolInputTruncated": False, "durationMs": 7, "subagentType": "explore"},
+     {"kind": "after-tool", "session": "grok-1", "call": "t", "arguments": {"command": "ls"}, "response": "a.py", "duration_ms": 7, "sub_kind": "explore"}),
+    ("grok-build", "PostToolUse", {**GROK, "toolName": "search_replace", "toolInput": {"path": "a"}, "toolInputTruncated": True, "toolResult": ""}, {"arguments": None}),
+    ("grok-build", "PostToolUseFailure", {**GROK, "toolName": "search_replace", "toolUseId": "t", "toolInput": {}, "error": "no match"},
+     {"is_failed": True, "error": "no match"}),
+    ("grok-build", "UserPromptSubmit", {**GROK, "prompt": "Oil it"}, {"kind": "prompt", "prompt": "Oil it"}),
+    ("grok-build", "SubagentStop", {**GROK, "subagentId": "s", "subagentType": "explore"}, {"kind": "subagent-end", "sub": "s", "sub_kind": "explore"}),
 ]  # fmt: skip
 
 

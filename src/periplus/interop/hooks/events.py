@@ -69,6 +69,7 @@ AGENTS: Final[dict[str, HookAgent]] = {
         HookAgent("pi", "pi-agent", "claude", _TELLS, asks=True),
         HookAgent("kimi-code", "kimi-code", "kimi", frozenset({"prompt"}), asks=False),
         HookAgent("kilo-code", "kilo-code", "claude", _TELLS, asks=False),
+        HookAgent("grok-build", "grok-build", "gemini", frozenset(), asks=False),
     )
 }
 _NAMES: Final[dict[HookKind, str]] = {
@@ -176,7 +177,7 @@ def read_event(
     if kind in ("before-tool", "after-tool") and not tool:
         raise FormatError(f"{name}: tool_name: missing")
     cleaner = _Cleaner(mask)
-    duration = fields.get("duration_ms", fields.get("duration"))
+    duration = fields.get("duration_ms", fields.get("durationMs", fields.get("duration")))
     failure = _failure(response)
     return HookEvent(
         kind,
@@ -186,8 +187,8 @@ def read_event(
         name[:60],
         cleaner.short(folder_of(fields)),
         _first(fields, "transcript_path", "agent_transcript_path")[:_SHORT_CHARACTERS_MAX],
-        cleaner.short(_first(fields, "agent_id", "agentId")),
-        cleaner.short(_first(fields, "agent_type", "subagent_type")),
+        cleaner.short(_first(fields, "agent_id", "agentId", "subagentId")),
+        cleaner.short(_first(fields, "agent_type", "subagent_type", "subagentType")),
         cleaner.short(_first(fields, "source", "trigger", "reason")),
         cleaner.short(_first(fields, "model")),
         cleaner.text(strip_hook_blocks(prompt)[0]) if kind == "prompt" and prompt else "",
@@ -404,7 +405,9 @@ def _call(fields: dict[str, object], name: str) -> tuple[str, object, object]:
     arguments = fields.get("tool_input", fields.get("toolInput"))
     if arguments is None and tool:
         arguments = {key: fields[key] for key in _BARE_FIELDS if key in fields}
-    for key in ("tool_response", "toolResponse", "tool_output", "result_json", "output"):
+    if fields.get("toolInputTruncated") is True:
+        arguments = None  # what is left may be another action
+    for key in ("tool_response", "toolResponse", "toolResult", "tool_output", "result_json", "output"):
         if key in fields:
             return tool, arguments, fields[key]
     return tool, arguments, None

@@ -9,7 +9,7 @@ from typing import Final
 
 from periplus.interop.agents.agent_model import Agent, Site
 from periplus.interop.agents.config_parts import Part
-from periplus.interop.agents.shared_parts import NO_HOOKS, instructions, json_server, server_entry, skill
+from periplus.interop.agents.shared_parts import instructions, json_server, server_entry, skill
 
 NAME: Final = "antigravity"
 
@@ -32,5 +32,5 @@ AGENT: Final = Agent(
     NAME, "Antigravity", ("antigravity", "agy"), (".gemini/antigravity", ".gemini/antigravity-cli"), (".agents/mcp_config.json", ".agents/rules"), _parts,
     "Refresh its list of MCP servers.",
     sources=("antigravity.google/docs: mcp, rules, skills",),
-    lacks=(NO_HOOKS, "no skill for all projects"),
+    lacks=("no hooks are set up: its terminal runs those of installed plugins only", "no skill for all projects"),
 )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Final
 
 from periplus.interop.agents.agent_model import Agent, Site
 from periplus.interop.agents.config_parts import Part
-from periplus.interop.agents.shared_parts import NO_HOOKS, base_of, instructions, json_server, server_entry, skill
+from periplus.interop.agents.shared_parts import base_of, instructions, json_server, server_entry, skill
 
 NAME: Final = "kiro"
 
@@ -28,5 +28,5 @@ AGENT: Final = Agent(
     NAME, "Kiro", ("kiro", "kiro-cli"), (".kiro",), (".kiro",), _parts,
     "Look at the server in the Kiro panel under MCP servers; in the terminal, type /mcp.",
     sources=("kiro.dev/docs: mcp/configuration, steering, skills",),
-    lacks=(NO_HOOKS,),
+    lacks=("no hooks are set up: those of the terminal are part of an agent of the person, and name no session",),
 )  # fmt: skip

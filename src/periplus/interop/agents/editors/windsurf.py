@@ -9,7 +9,7 @@ from typing import Final
 
 from periplus.interop.agents.agent_model import Agent, Site
 from periplus.interop.agents.config_parts import Part
-from periplus.interop.agents.shared_parts import NO_HOOKS, instructions, json_server, server_entry, skill
+from periplus.interop.agents.shared_parts import instructions, json_server, server_entry, skill
 
 NAME: Final = "windsurf"
 
@@ -32,5 +32,5 @@ AGENT: Final = Agent(
     NAME, "Windsurf", ("windsurf",), (".codeium/windsurf",), (".windsurf", ".windsurfrules"), _parts,
     "Reload the window. Its server is for all projects, and comes with --scope user.",
     sources=("docs.windsurf.com: windsurf/cascade/mcp, agents-md, memories, skills",),
-    lacks=("no servers of one project", NO_HOOKS),
+    lacks=("no servers of one project", "no hooks are set up: those of Cascade tell the model nothing, and refuse by an exit status only"),
 )  # fmt: skip

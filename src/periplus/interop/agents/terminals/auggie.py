@@ -9,7 +9,7 @@ from typing import Final
 
 from periplus.interop.agents.agent_model import Agent, Site
 from periplus.interop.agents.config_parts import Part
-from periplus.interop.agents.shared_parts import NO_HOOKS, base_of, instructions, json_server, server_entry, skill
+from periplus.interop.agents.shared_parts import base_of, instructions, json_server, server_entry, skill
 
 NAME: Final = "auggie"
 
@@ -30,5 +30,5 @@ AGENT: Final = Agent(
     "Restart it.",
     listed="0.36.0",
     sources=("@augmentcode/auggie 0.36.0: augment.mjs",),
-    lacks=(NO_HOOKS,),
+    lacks=("no hooks are set up: it runs script files only, and no commands with arguments",),
 )  # fmt: skip

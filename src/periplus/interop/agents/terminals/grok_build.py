@@ -1,4 +1,4 @@
-"""Grok Build: tables of ``.grok/config.toml``, which in a project may hold servers; ``AGENTS.md``."""
+"""Grok Build: tables of ``.grok/config.toml``, which in a project may hold servers; hooks in ``.grok/hooks``; ``AGENTS.md``, skills."""
 
 from __future__ import annotations
 
@@ -7,25 +7,39 @@ __all__ = ["AGENT"]
 import os
 from typing import Final
 
-from periplus.interop.agents.agent_model import Agent, Site
-from periplus.interop.agents.config_parts import Part, TomlPart
-from periplus.interop.agents.shared_parts import NO_HOOKS, base_of, instructions
+from periplus.interop.agents.agent_model import Agent, Site, hook_groups
+from periplus.interop.agents.config_parts import JsonPart, Part, TomlPart
+from periplus.interop.agents.shared_parts import base_of, instructions, skill
 
 NAME: Final = "grok-build"
+EVENTS: Final = (
+    ("SessionStart", ""),
+    ("UserPromptSubmit", ""),
+    ("PreToolUse", "search_replace|write|run_terminal_command"),
+    ("PostToolUse", ""),
+    ("PostToolUseFailure", ""),
+    ("SubagentStop", ""),
+    ("PreCompact", ""),
+    ("Stop", ""),
+    ("SessionEnd", ""),
+)
 
 
 def _parts(site: Site) -> tuple[Part, ...]:
     folder = os.path.join(base_of(site), ".grok")
     values: dict[str, str | tuple[str, ...]] = {"command": site.command[0], "args": (*site.command[1:], "mcp")}
     server = TomlPart(os.path.join(folder, "config.toml"), "server", ("mcp_servers", "periplus"), values)
-    return (
-        (server, instructions(site, os.path.join(site.folder, "AGENTS.md"))) if site.scope == "project" else (server,)
-    )
+    hooks = JsonPart(os.path.join(folder, "hooks", "periplus.json"), "hooks", NAME, hook_groups(site, NAME, EVENTS))
+    text = os.path.join(site.folder if site.scope == "project" else folder, "AGENTS.md")
+    return server, hooks, instructions(site, text), skill(os.path.join(folder, "skills"))
 
 
 AGENT: Final = Agent(
     NAME, "Grok Build", ("grok",), (".grok",), (".grok",), _parts,
-    "Restart it; grok inspect lists what it reads.",
-    sources=("docs.x.ai/build: settings, features/mcp-servers",),
-    lacks=(NO_HOOKS, "no instructions for all projects"),
+    "Restart it, and trust the project: /hooks-trust; grok inspect lists what it reads.",
+    sources=("docs.x.ai/build: settings, features/mcp-servers, features/hooks", "xai-org/grok-build: user-guide, xai-grok-hooks/src/event.rs"),
+    lacks=(
+        "its hooks record and refuse, and tell it nothing: it gets facts only when it asks the server",
+        "it runs the hooks of Claude Code and Cursor too, unless hooks = false in [compat.claude] and [compat.cursor]",
+    ),
 )  # fmt: skip
