@@ -296,10 +296,56 @@ GPTME = [
     _gptme(9, "assistant", "You could run:\n\n```shell\nls\n```"),
 ]  # fmt: skip
 
+
+OPENCLAW_TABLES = {
+    "session_windows": "session_id TEXT, session_key TEXT, created_at INTEGER",
+    "session_nodes": "session_key TEXT, spawned_by TEXT, entry_json TEXT",
+    "transcript_events": "session_id TEXT, seq INTEGER, event_json TEXT, created_at INTEGER, event_zstd BLOB",
+}
+
+
+def as_openclaw(folder: Path, data: Any) -> Path:
+    return as_database(
+        folder / ".openclaw" / "agents" / "main" / "agent" / "openclaw-agent.sqlite", OPENCLAW_TABLES, data
+    )
+
+
+def _events(session: str, *records: dict[str, Any]) -> list[dict[str, Any]]:
+    first = {"type": "session", "version": 4, "id": session, "cwd": "/w"}
+    said = enumerate([first, *records])
+    return [
+        {"session_id": session, "seq": n, "created_at": MS + n, "event_json": {**one, "timestamp": T.format(n)}}
+        for n, one in said
+    ]
+
+
+def _message(name: str, parent: str, role: str, content: Any, **more: Any) -> dict[str, Any]:
+    return {"type": "message", "id": name, "parentId": parent, "message": {"role": role, "content": content, **more}}
+
+
+OPENCLAW = {
+    "session_windows": [{"session_id": "o1", "session_key": "agent:main:main"}, {"session_id": "o2", "session_key": "agent:main:subagent:x"}],
+    "session_nodes": [{"session_key": "agent:main:main"}, {"session_key": "agent:main:subagent:x", "spawned_by": "agent:main:main"}],
+    "transcript_events": [
+        *_events(
+            "o1",
+            {"type": "model_change", "modelId": "m-1", "id": "a"},
+            _message("b", "a", "user", "Fix it"),
+            _message("c", "b", "assistant", [
+                {"type": "text", "text": "I look."}, {"type": "toolCall", "id": "t1", "name": "exec", "arguments": {"command": "ls"}}],
+                usage={"input": 90, "output": 9, "cacheRead": 60, "cacheWrite": 5}, model="m-1", stopReason="toolUse"),
+            _message("d", "c", "toolResult", [{"type": "text", "text": "no"}], toolCallId="t1", details={"exitCode": 2}),
+            {"type": "teleport", "id": "e", "parentId": "d"},
+        ),
+        *_events("o2", _message("a", "", "user", "Count"), _message("b", "a", "assistant", [{"type": "text", "text": "3"}])),
+    ],
+}  # fmt: skip
+
 TERMINAL_SAMPLES: dict[str, tuple[str, Any, Callable[[Path, Any], Path]]] = {
     "kimi-code-lines": ("kimi-code", KIMI, as_lines),
     "kimi-code-folder": ("kimi-code", KIMI_AGENTS, as_logs),
     "crush-database": ("crush", CRUSH, as_crush),
+    "openclaw-database": ("openclaw", OPENCLAW, as_openclaw),
     "gptme-lines": ("gptme", GPTME, as_lines),
     "hermes-document": ("hermes", HERMES, as_document),
     "hermes-database": ("hermes", HERMES_DATABASE, as_hermes),

@@ -21,10 +21,12 @@ from interop_samples_terminals import (
     HERMES_DATABASE,
     KIMI_AGENTS,
     MS,
+    OPENCLAW,
     TERMINAL_SAMPLES,
     as_crush,
     as_hermes,
     as_logs,
+    as_openclaw,
 )
 from interop_support import KEY, SHARED, Objects, check, named, plain, steps_of, write_lines
 from periplus.base.errors import FormatError
@@ -295,10 +297,44 @@ def test_hostile_texts_of_gptme_give_a_sound_trail(tmp_path, text):
     assert imported.counts["prompts"] == 1
 
 
+# -- OpenClaw
+
+
+def test_the_database_of_openclaw(tmp_path):
+    path = as_openclaw(tmp_path, OPENCLAW)
+    (imported,) = take(path)
+    (child,) = imported.children
+    assert (imported.session_id, imported.cwd, imported.model) == ("o1", "/w", "m-1")
+    assert (child.agent, child.session_id, child.title) == ("openclaw/subagent", "o2", "Count")
+    assert imported.tokens == (95, 60, 9)
+    assert [(step.outcome, step.exit_code) for step in named(imported, "COMMAND_RUN")] == [("failed", 2)]
+    assert (imported.started_ms, imported.ended_ms) == (MS, MS + 5000)
+    alone = as_openclaw(tmp_path, {**OPENCLAW, "session_nodes": []})
+    assert [one.session_id for one in take(alone)] == ["o1", "o2"]
+
+
+def test_records_that_openclaw_compressed_are_counted(tmp_path):
+    path = as_openclaw(tmp_path, OPENCLAW)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE transcript_events SET event_json = NULL, event_zstd = x'28B52FFD' WHERE rowid = 3")
+    (imported,) = take(path)
+    assert imported.unreadable_lines == [3]
+    assert imported.counts["tools"] == 1
+
+
 # -- Databases
 
 
-@pytest.mark.parametrize("name", [name for name in TERMINAL_SAMPLES if name.endswith("-database")])
+# Of each sample the table of its records, and a column that the importer reads.
+RECORDS = {
+    "crush-database": ("messages", "role"),
+    "hermes-database": ("messages", "role"),
+    "openclaw-database": ("transcript_events", "event_json"),
+}
+DATABASES = pytest.mark.parametrize("name", [name for name in TERMINAL_SAMPLES if name.endswith("-database")])
+
+
+@DATABASES
 def test_nothing_is_written_beside_a_database_and_a_log_is_read(name, tmp_path):
     path = SAMPLES[name].write(tmp_path, SAMPLES[name].data)
     before = {one: one.read_bytes() for one in path.parent.iterdir()}
@@ -306,30 +342,32 @@ def test_nothing_is_written_beside_a_database_and_a_log_is_read(name, tmp_path):
     assert {one: one.read_bytes() for one in path.parent.iterdir()} == before
     with closing(sqlite3.connect(path)) as writer:
         writer.execute("PRAGMA journal_mode=WAL")
-        writer.execute("DELETE FROM messages WHERE rowid = 2")
+        writer.execute(f"DELETE FROM {RECORDS[name][0]} WHERE rowid = 2")
         writer.commit()
         (imported,) = take(path)
         assert imported.counts["lines"] == whole.counts["lines"] - 1
 
 
-@pytest.mark.parametrize("name", [name for name in TERMINAL_SAMPLES if name.endswith("-database")])
+@DATABASES
 def test_a_database_with_a_view_or_without_its_end_is_refused(name, tmp_path):
+    table = RECORDS[name][0]
     path = SAMPLES[name].write(tmp_path, SAMPLES[name].data)
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("ALTER TABLE messages RENAME TO others")
-        connection.execute("CREATE VIEW messages AS SELECT * FROM others, others AS more")
+        connection.execute(f"ALTER TABLE {table} RENAME TO others")
+        connection.execute(f"CREATE VIEW {table} AS SELECT * FROM others, others AS more")
     assert "SQLite database" in refused(path)
     path = SAMPLES[name].write(tmp_path, SAMPLES[name].data)
     path.write_bytes(path.read_bytes()[:-100])
     assert "SQLite database" in refused(path)
 
 
-@pytest.mark.parametrize("name", [name for name in TERMINAL_SAMPLES if name.endswith("-database")])
+@DATABASES
 def test_a_row_that_is_too_large_is_counted(name, tmp_path):
+    table, column = RECORDS[name]
     path = SAMPLES[name].write(tmp_path, SAMPLES[name].data)
     (whole,) = take(path)
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE messages SET role = zeroblob(40 << 20) WHERE rowid = 2")
+        connection.execute(f"UPDATE {table} SET {column} = zeroblob(40 << 20) WHERE rowid = 2")
     (imported,) = take(path)
     assert imported.unreadable_lines == [2]
     assert imported.counts["prompts"] == whole.counts["prompts"]
@@ -347,7 +385,9 @@ def placed(home: Path, project: Path) -> dict[str, Path]:
     gptme = home / ".local/share/gptme/logs/2026-03-01-a"
     gptme.mkdir(parents=True)
     (gptme / "config.toml").write_text(f'[chat]\nmodel = "m"\nworkspace = "{held}"\n')
+    claw = [{**one, "event_json": {**one["event_json"], "cwd": held}} for one in OPENCLAW["transcript_events"]]
     return {
+        "openclaw": as_openclaw(home, {**OPENCLAW, "transcript_events": claw}),
         "gptme": write_lines(gptme / "conversation.jsonl", GPTME),
         "kimi-code": as_logs(home / ".kimi-code", kimi),
         "crush": as_crush(project, CRUSH),

@@ -158,8 +158,12 @@ FORMATS: Final[tuple[Format, ...]] = (
         places=(Place((".factory", "sessions"), 1, "*.jsonl"),),
     ),
     Format(
-        "pi-agent", "Pi, OpenClaw", "a session of Pi or OpenClaw", "periplus.interop.importers.pi", "lines", grows=True,
-        places=(Place((".pi", "agent", "sessions"), 1, "*.jsonl"),),
+        "pi-agent", "Pi, OpenClaw", "a session of Pi or OpenClaw", "periplus.interop.importers.pi.session", "lines", grows=True,
+        places=(Place((".pi", "agent", "sessions"), 1, "*.jsonl"), Place((".openclaw", "agents"), 2, "*.jsonl", "*.trajectory.jsonl")),
+    ),
+    Format(
+        "openclaw", "OpenClaw", "sessions of OpenClaw", "periplus.interop.importers.pi.openclaw", "database", grows=False,
+        places=(Place((".openclaw", "agents"), 2, "openclaw-agent.sqlite", held_in=""),),
     ),
     Format(
         "kimi-code", "Kimi Code", "a session of Kimi Code", "periplus.interop.importers.kimi_code", "lines", grows=True,

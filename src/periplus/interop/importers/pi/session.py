@@ -23,7 +23,7 @@ from periplus.interop.conversion.conversation import (
 from periplus.interop.conversion.intake import Intake
 from periplus.interop.conversion.source import Head, Source
 from periplus.interop.model import Imported
-from periplus.interop.readers.json_values import natural_of, optional_text, table_of, text_of
+from periplus.interop.readers.json_values import integer_of, natural_of, optional_text, table_of, text_of
 from periplus.trail.model import Outcome, Status
 
 _SILENT: Final = frozenset({
@@ -82,7 +82,9 @@ class PiImporter(LineConversation):
         if role == "toolResult":
             self._stand(record)
             outcome: Outcome = "failed" if message.get("isError") is True else "ok"
-            chat.result(text_of(message.get("toolCallId")), outcome, text_of_blocks(message.get("content")))
+            exit_code = integer_of(table_of(message.get("details")).get("exitCode"))
+            text = text_of_blocks(message.get("content"))
+            chat.result(text_of(message.get("toolCallId")), outcome, text, exit_code)
             return
         if role not in ("user", "assistant"):
             self._stand(record)
