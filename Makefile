@@ -6,8 +6,10 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 STAMP := $(VENV)/.installed
 NODE_STAMP := tests/node/node_modules/.installed
 CLIENTS_STAMP := tests/clients/node_modules/.installed
+# aider takes 700 MB more: make clients PYTHON_CLIENTS="gptme hermes aider"
+PYTHON_CLIENTS ?= gptme hermes
 
-.PHONY: run setup test test-all test-ci node clients quick check docs bench lock clean
+.PHONY: run setup test test-all test-ci node clients quick check docs bench lock lock-clients clean
 
 run: setup
 	$(BIN)/periplus tour $(TOUR)
@@ -45,13 +47,18 @@ $(NODE_STAMP): tests/node/package-lock.json
 	elif (cd tests/node && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error); then touch $(NODE_STAMP); \
 	else echo "npm could not install tests/node: tests that need it are skipped"; fi
 
-# Real clients that are driven in slow tests, 1.1 GB. Their own programs are called: no script of a package needs to be run.
-clients: $(CLIENTS_STAMP)
+# Real clients that are driven in slow tests, 1.6 GB. Their own programs are called: no script of a package needs to be run.
+clients: $(CLIENTS_STAMP) $(PYTHON_CLIENTS:%=tests/clients/python/%/.installed)
 
 $(CLIENTS_STAMP): tests/clients/package-lock.json
 	@if ! command -v npm >/dev/null; then echo "npm is not there: tests that need it are skipped"; \
 	elif (cd tests/clients && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error); then touch $(CLIENTS_STAMP); \
 	else echo "npm could not install tests/clients: tests that need it are skipped"; fi
+
+tests/clients/python/%/.installed: tests/clients/python/%.txt
+	@rm -rf tests/clients/python/$*
+	@if $(PYTHON) -m venv tests/clients/python/$* && tests/clients/python/$*/bin/python -m pip install --quiet --no-deps --only-binary :all: --require-hashes --requirement $<; then touch $@; \
+	else rm -rf tests/clients/python/$*; echo "pip could not install $*: tests that need it are skipped"; fi
 
 # About a minute.
 quick: setup
@@ -74,6 +81,11 @@ bench: setup
 lock: setup
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-header --no-annotate --quiet --output-file requirements.lock
+
+lock-clients: setup
+	$(BIN)/python -m pip install --quiet uv
+	for one in "gptme gptme==0.35.1" "hermes hermes-agent[mcp]==0.19.0" "aider aider-chat==0.86.2"; do set -- $$one; \
+	echo "$$2" | $(BIN)/uv pip compile - --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet --output-file tests/clients/python/$$1.txt || exit 1; done
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

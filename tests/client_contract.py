@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 
-from client_support import Client, Shop, say
+from client_support import Client, Shop
 
 PROMPT = "Harden the password check: are passwords hashed with argon2id?"
 DECISION = "Passwords are hashed with argon2id"
@@ -43,7 +43,7 @@ def keeps_the_contract(client: Client, folder) -> None:
         client.command("cat src/mail.py"),
         *([client.read(shop, "src/auth.py")] if client.reads_first else []),
         lambda: client.edit(shop, "src/auth.py", "hash(password)", "argon2(password)"),
-        say(_LAST),
+        client.last(_LAST),
     )
     assert _LAST in run.out
     assert client.lists_tool(run.bodies[0], "recall")
@@ -76,7 +76,7 @@ def refuses_what_is_claimed(client: Client, folder) -> None:
         client.read(shop, "src/mail.py"),
         lambda: client.edit(shop, "src/mail.py", "return to", "return to.lower()"),
         lambda: client.edit(shop, "src/auth.py", "hash(password)", "argon2(password)"),
-        say(_LAST),
+        client.last(_LAST),
     )
     assert run.news(2, "src/mail.py is claimed: exclusive by bob") >= 1
     assert (shop.folder / "src/mail.py").read_bytes() == before["src/mail.py"]

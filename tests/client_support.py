@@ -167,13 +167,17 @@ class Client:
         """A call of a tool of the server."""
         raise NotImplementedError
 
+    def last(self, text: str) -> AssistantMessage:
+        """The answer that ends a session."""
+        return say(text)
+
     def is_of_agent(self, body):
         """Not a request for a title or the like."""
         return bool(body.get("tools"))
 
     def lists_tool(self, body, name):
         """Test that a request offers the model a tool of the server."""
-        return re.search(rf"periplus_+{name}\b", json.dumps(body["tools"])) is not None
+        return re.search(rf"periplus_+{name}(?![a-z])", json.dumps(body["tools"])) is not None
 
     def path(self):
         """The program; skips where it, or what it needs, is not there."""

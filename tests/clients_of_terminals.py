@@ -4,7 +4,10 @@ from __future__ import annotations
 
 __all__ = ["TERMINAL_CLIENTS"]
 
-from client_support import Client, calls, write
+import pytest
+from msgspec.structs import replace
+
+from client_support import INSTALLED, Client, calls, write
 
 SCRIPTED = {"PROMPT": 1, "MODEL_CALL": 4, "TOOL_CALL": 1, "COMMAND_RUN": 1, "FILE_EDIT": 1, "SAY": 1}
 
@@ -75,4 +78,87 @@ class Pi(Client):
         return calls((f"periplus_{name}", args))
 
 
-TERMINAL_CLIENTS: tuple[Client, ...] = (KimiCode(), Pi())
+class PythonClient(Client):
+    """In an environment of its own: ``program`` is its path among them."""
+
+    def path(self):
+        path = INSTALLED.parent / "python" / self.program
+        if not path.exists():
+            pytest.skip(f"{self.name} is not installed: make clients")
+        return path
+
+
+class Gptme(PythonClient):
+    """Without a person it ends with a call of a tool of its own."""
+
+    name = "gptme"
+    program = "gptme/bin/gptme"
+    has_hooks = False
+    says_end = False
+    steps = SCRIPTED | {"TOOL_CALL": 2}
+    files = (("gptme.toml", b'files = ["README.md"]  # ours\n'),)
+
+    def prepare(self, shop, url):
+        write(
+            shop.home / ".config/gptme/config.toml",
+            f'[prompt]\n[env]\nMODEL = "local/chat-test"\nOPENAI_BASE_URL = "{url}/v1"\nOPENAI_API_KEY = "test"\n',
+        )
+        return {"GPTME_TIKTOKEN_TIMEOUT": "0"}
+
+    def words(self, prompt, *, goes_on):
+        return [*(["--resume"] if goes_on else []), "--non-interactive", "--tool-format", "tool", prompt]
+
+    def read(self, shop, *paths):
+        return calls(*(("read", {"path": path}) for path in paths))
+
+    def edit(self, shop, path, old, new):
+        patch = f"<<<<<<< ORIGINAL\n{old}\n=======\n{new}\n>>>>>>> UPDATED"
+        return calls(("patch", {"path": path, "patch": patch}))
+
+    def command(self, command):
+        return calls(("shell", {"command": command}))
+
+    def tool(self, name, args):
+        return calls((f"periplus.{name}", args))
+
+    def last(self, text):
+        return replace(calls(("complete", {})), content=text)
+
+
+class Hermes(PythonClient):
+    """It writes its hooks' approval when a person is asked, or told by an option that all are approved."""
+
+    name = "hermes"
+    program = "hermes/bin/hermes"
+    has_hooks = False
+    says_end = False
+    scope = ("--scope", "user")
+    steps = SCRIPTED | {"MODEL_CALL": 1}  # it keeps only sums
+
+    def prepare(self, shop, url):
+        path = shop.home / ".hermes/config.yaml"
+        ours = path.read_text() if path.exists() else ""
+        write(
+            path,
+            f"model:\n  provider: custom\n  default: chat-test\n  base_url: {url}/v1\n  api_key: test\n  context_length: 200000\n"
+            "agent:\n  verify_on_stop: false\nsecurity:\n  allow_lazy_installs: false\nlsp:\n  enabled: false\n" + ours,
+        )
+        return {"HERMES_ACCEPT_HOOKS": "1"}
+
+    def words(self, prompt, *, goes_on):
+        return [*(["--continue"] if goes_on else []), "-z", prompt]
+
+    def read(self, shop, *paths):
+        return calls(*(("read_file", {"path": path}) for path in paths))
+
+    def edit(self, shop, path, old, new):
+        return calls(("patch", {"path": path, "old_string": old, "new_string": new}))
+
+    def command(self, command):
+        return calls(("terminal", {"command": command}))
+
+    def tool(self, name, args):
+        return calls((f"mcp__periplus__{name}", args))
+
+
+TERMINAL_CLIENTS: tuple[Client, ...] = (KimiCode(), Pi(), Gptme(), Hermes())

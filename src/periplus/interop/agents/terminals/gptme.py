@@ -38,7 +38,7 @@ def _parts(site: Site) -> tuple[Part, ...]:
 AGENT: Final = Agent(
     NAME, "gptme", ("gptme",), (".config/gptme",), ("gptme.toml", ".github/gptme.toml"), _parts,
     "Start it again. Its servers start where [mcp] has enabled = true, which is added where nothing is said there.",
-    listed="0.35.1",
+    tried="0.35",
     sources=("gptme 0.35.1: gptme/config, gptme/lessons/index.py, gptme/prompts/workspace.py",),
     lacks=(NO_HOOKS,),
 )  # fmt: skip

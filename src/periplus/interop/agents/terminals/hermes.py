@@ -34,7 +34,7 @@ def _parts(site: Site) -> tuple[Part, ...]:
 AGENT: Final = Agent(
     NAME, "Hermes", ("hermes",), (".hermes",), (".hermes.md", "HERMES.md"), _parts,
     "Start it again; /reload-mcp reads the servers anew. Its server is for all projects, and comes with --scope user.",
-    listed="0.19.0",
+    tried="0.19",
     sources=("hermes-agent 0.19.0: tools/mcp_tool.py, agent/prompt_builder.py, tools/skills_tool.py",),
     lacks=(
         "no servers of one project",
