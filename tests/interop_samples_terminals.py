@@ -341,11 +341,143 @@ OPENCLAW = {
     ],
 }  # fmt: skip
 
+
+GROK = [
+    {"type": "system", "content": "You are"},
+    {"type": "user", "content": [{"type": "text", "text": "<user_info/>"}], "synthetic_reason": "environment_context"},
+    {"type": "user", "content": [{"type": "text", "text": "Fix it"}, {"type": "image", "url": "data:x"}], "prompt_index": 0},
+    {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "hm"}], "encrypted_content": "x"},
+    {"type": "assistant", "content": "I look.", "model_id": "grok-4.5", "tool_calls": [
+        {"id": "c1", "name": "run_terminal_cmd", "arguments": '{"command": "ls"}'},
+        {"id": "c2", "name": "read_file", "arguments": '{"target_file": "/w/a"}'}]},
+    {"type": "tool_result", "tool_call_id": "c1", "content": "exit: 2\nno such file"},
+    {"type": "backend_tool_call", "kind": {"tool_type": "web_search", "action": {"type": "search", "query": "q"}, "status": "completed"}},
+    {"type": "user", "content": [{"type": "text", "text": "Stop"}], "prompt_index": 1, "prior_turn_interrupt": "mid_turn_abort"},
+    {"type": "teleport", "content": "?"},
+]  # fmt: skip
+GROK_FOLDER = {
+    "session": GROK,
+    "summary": {"info": {"id": "g1", "cwd": "/w"}, "created_at": T.format(0), "updated_at": T.format(9), "chat_format_version": 1,
+                "current_model_id": "grok-4.5", "head_branch": "main", "num_chat_messages": 9},
+    "child": [{"type": "user", "content": [{"type": "text", "text": "Count"}], "prompt_index": 0},
+              {"type": "assistant", "content": "3", "model_id": "grok-4.5"}],
+}  # fmt: skip
+
+
+def _put(path: Path, value: Any, *, is_document: bool = False) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    records = value if isinstance(value, list) else ()
+    path.write_text(json.dumps(value) if is_document else "".join(json.dumps(one) + "\n" for one in records), "utf-8")
+    return path
+
+
+def as_grok(folder: Path, data: Any) -> Path:
+    sessions = folder / "sessions" / "%2Fw"
+    _put(sessions / "g1" / "subagents" / "g2" / "meta.json", {}, is_document=True)
+    _put(sessions / "g1" / "summary.json", data.get("summary"), is_document=True)
+    _put(sessions / "g2" / "summary.json", {"info": {"id": "g2", "cwd": "/w"}}, is_document=True)
+    _put(sessions / "g2" / "chat_history.jsonl", data.get("child"))
+    return _put(sessions / "g1" / "chat_history.jsonl", data.get("session"))
+
+
+VIBE = [
+    {"role": "user", "content": "Fix it", "injected": False, "message_id": "a", "images": [{"path": "/w/a.png"}]},
+    {"role": "user", "content": "<reminder/>", "injected": True, "message_id": "b"},
+    {"role": "assistant", "content": "I look.", "reasoning_content": "hm", "message_id": "c", "injected": False, "tool_calls": [
+        {"id": "c1", "index": 0, "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}},
+        {"id": "c2", "type": "function", "function": {
+            "name": "edit", "arguments": '{"file_path": "/w/a", "old_string": "1", "new_string": "2"}'}},
+        {"id": "c3", "type": "function", "function": {"name": "task", "arguments": '{"task": "Count", "agent": "explore"}'}}]},
+    {"role": "tool", "content": "<tool_error>Command failed</tool_error>", "tool_call_id": "c1", "injected": False,
+     "tool_result": {"output": {"exit_code": 2}, "cancelled": False}},
+    {"role": "tool", "content": "<user_cancellation>no</user_cancellation>", "tool_call_id": "c2", "injected": False},
+    {"role": "tool", "content": "3", "tool_call_id": "c3", "injected": False, "tool_result": {"output": {}, "duration": 0.5}},
+    {"role": "user", "content": "! ls", "injected": False, "message_id": "d", "manual_shell": {"command": "ls", "exit_code": 0}},
+    {"role": "user", "content": "So far", "injected": True, "message_id": "e", "context_boundary": "compaction"},
+    {"role": "assistant", "content": [{"type": "hologram"}], "message_id": "f"},
+    {"role": "oracle", "content": "?", "message_id": "g"},
+]  # fmt: skip
+VIBE_FOLDER = {
+    "session": VIBE,
+    "meta": {"session_id": "v1", "start_time": T.format(0), "end_time": T.format(9), "git_branch": "main",
+             "environment": {"working_directory": "/w"}, "config": {"active_model": "devstral"},
+             "stats": {"session_prompt_tokens": 150, "session_cached_tokens": 60, "session_completion_tokens": 9},
+             "child_sessions": [{"session_id": "v2", "tool_call_id": "c3", "agent": "explore", "relative_path": "agents/explore_1"}]},
+    "child": [{"role": "user", "content": "Count", "message_id": "x"}, {"role": "assistant", "content": "3", "message_id": "y"}],
+}  # fmt: skip
+
+
+def as_vibe(folder: Path, data: Any) -> Path:
+    session = folder / "session" / "session_20260301_100000_v1"
+    _put(session / "meta.json", data.get("meta"), is_document=True)
+    _put(session / "agents" / "explore_1" / "meta.json", {"session_id": "v2"}, is_document=True)
+    _put(session / "agents" / "explore_1" / "messages.jsonl", data.get("child"))
+    return _put(session / "messages.jsonl", data.get("session"))
+
+
+def _goose(at: int, role: str, *content: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    return {"id": f"m{at}", "role": role, "created": MS // 1000 + at, "content": list(content), "metadata": metadata}
+
+
+def _request(call_id: str, name: str, **arguments: Any) -> dict[str, Any]:
+    call = {"status": "success", "value": {"name": name, "arguments": arguments}}
+    return {"type": "toolRequest", "id": call_id, "toolCall": call}
+
+
+def _response(call_id: str, text: str, **more: Any) -> dict[str, Any]:
+    result = {"status": "success", "value": {"content": [{"type": "text", "text": text}], **more}}
+    return {"type": "toolResponse", "id": call_id, "toolResult": result}
+
+
+GOOSE_MESSAGES = [
+    _goose(1, "user", {"type": "text", "text": "Fix it"}, {"type": "image", "data": "x", "mimeType": "image/png"}),
+    _goose(2, "assistant", {"type": "thinking", "thinking": "hm", "signature": ""}, {"type": "text", "text": "I look."},
+           _request("c1", "developer__shell", command="ls"),
+           _request("c2", "developer__text_editor", command="str_replace", path="/w/a", old_str="1", new_str="2"),
+           _request("c3", "github__list", page=1)),
+    _goose(3, "user", _response("c1", "no", isError=True),
+           {"type": "toolResponse", "id": "c2", "toolResult": {"status": "error", "error": "The user has declined to run this tool."}},
+           {"type": "toolResponse", "id": "c3", "toolResult": {"status": "success", "value": [{"type": "text", "text": "one"}]}}),
+    _goose(4, "assistant", {"type": "text", "text": "So far"}, userVisible=False, agentVisible=True),
+    _goose(5, "user", {"type": "text", "text": "go on"}, userVisible=False),
+    _goose(6, "assistant", {"type": "hologram"}, {"type": "systemNotification", "msg": "x"}),
+    _goose(7, "oracle", {"type": "text", "text": "?"}),
+]  # fmt: skip
+GOOSE = [
+    {"description": "T", "working_dir": "/w", "message_count": 7, "total_tokens": 159, "input_tokens": 10, "output_tokens": 1,
+     "accumulated_input_tokens": 150, "accumulated_output_tokens": 9},
+    *GOOSE_MESSAGES,
+]  # fmt: skip
+GOOSE_TABLES = {
+    "sessions": "id TEXT, name TEXT, session_type TEXT, working_dir TEXT, created_at TIMESTAMP, updated_at TIMESTAMP, "
+    "accumulated_input_tokens INTEGER, accumulated_output_tokens INTEGER, provider_name TEXT, model_config_json TEXT",
+    "messages": "id INTEGER, message_id TEXT, session_id TEXT, role TEXT, content_json TEXT, created_timestamp INTEGER, metadata_json TEXT",
+}
+GOOSE_DATABASE = {
+    "sessions": [{"id": "20260301_1", "session_type": "user", "working_dir": "/w", "created_at": "2026-03-01 10:00:00",
+                  "updated_at": "2026-03-01 10:00:09", "accumulated_input_tokens": 150, "accumulated_output_tokens": 9,
+                  "model_config_json": {"model_name": "m-1"}}],
+    "messages": [
+        {"id": n, "session_id": "20260301_1", "role": one["role"], "content_json": one["content"], "created_timestamp": one["created"],
+         "metadata_json": one["metadata"]} for n, one in enumerate(GOOSE_MESSAGES, 1)],
+}  # fmt: skip
+
+
+def as_goose(folder: Path, data: Any) -> Path:
+    return as_database(folder / "goose" / "sessions" / "sessions.db", GOOSE_TABLES, data)
+
+
 TERMINAL_SAMPLES: dict[str, tuple[str, Any, Callable[[Path, Any], Path]]] = {
     "kimi-code-lines": ("kimi-code", KIMI, as_lines),
     "kimi-code-folder": ("kimi-code", KIMI_AGENTS, as_logs),
     "crush-database": ("crush", CRUSH, as_crush),
     "openclaw-database": ("openclaw", OPENCLAW, as_openclaw),
+    "grok-build-lines": ("grok-build", GROK, as_lines),
+    "grok-build-folder": ("grok-build", GROK_FOLDER, as_grok),
+    "mistral-vibe-lines": ("mistral-vibe", VIBE, as_lines),
+    "mistral-vibe-folder": ("mistral-vibe", VIBE_FOLDER, as_vibe),
+    "goose-lines": ("goose", GOOSE, as_lines),
+    "goose-database": ("goose", GOOSE_DATABASE, as_goose),
     "gptme-lines": ("gptme", GPTME, as_lines),
     "hermes-document": ("hermes", HERMES, as_document),
     "hermes-database": ("hermes", HERMES_DATABASE, as_hermes),

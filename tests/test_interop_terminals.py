@@ -17,16 +17,22 @@ from cli_support import Shell
 from interop_samples import SAMPLES
 from interop_samples_terminals import (
     CRUSH,
+    GOOSE_DATABASE,
     GPTME,
+    GROK_FOLDER,
     HERMES_DATABASE,
     KIMI_AGENTS,
     MS,
     OPENCLAW,
     TERMINAL_SAMPLES,
+    VIBE_FOLDER,
     as_crush,
+    as_goose,
+    as_grok,
     as_hermes,
     as_logs,
     as_openclaw,
+    as_vibe,
 )
 from interop_support import KEY, SHARED, Objects, check, named, plain, steps_of, write_lines
 from periplus.base.errors import FormatError
@@ -322,12 +328,120 @@ def test_records_that_openclaw_compressed_are_counted(tmp_path):
     assert imported.counts["tools"] == 1
 
 
+# -- Grok Build
+
+
+def grok_counts(path) -> Counter:
+    counts = Counter()
+    calls, results = set(), set()
+    for record in lines_of(path):
+        kind = record["type"]
+        counts["prompts"] += kind == "user" and "prompt_index" in record
+        counts["comments"] += kind == "reasoning"
+        counts["says"] += kind == "assistant" and bool(record["content"])
+        calls |= {call["id"] for call in record.get("tool_calls", ())}
+        if kind == "tool_result":
+            results.add(record["tool_call_id"])
+        if kind == "backend_tool_call":  # the server's own, with no result
+            calls.add(record["kind"]["id"])
+            results.add(record["kind"]["id"])
+    counts["tools"], counts["paired"] = len(calls), len(calls & results)
+    return counts
+
+
+def test_the_real_session_of_grok_build():
+    path = real("grok-build/agent-sessions/chat_history.jsonl")
+    summary = json.loads(path.with_name("summary.json").read_text("utf-8"))
+    (imported,) = take(path)
+    agrees(imported, grok_counts(path))
+    assert take(path) == [imported]
+    assert (imported.session_id, imported.cwd) == (summary["info"]["id"], summary["info"]["cwd"])
+    assert (imported.started_ms, imported.ended_ms) == tuple(
+        milliseconds(summary[name]) for name in ("created_at", "updated_at")
+    )
+    assert "name chat_history.jsonl beside it" in refused(path.with_name("summary.json"))
+
+
+def test_subagents_of_grok_build_are_children(tmp_path):
+    path = as_grok(tmp_path, GROK_FOLDER)
+    (imported,) = take(path)
+    (child,) = imported.children
+    assert (imported.session_id, imported.branch, child.session_id, child.title) == ("g1", "main", "g2", "Count")
+    assert take(path.parents[1] / "g2" / "chat_history.jsonl") == [child]
+    outcomes = [(step.outcome, step.exit_code) for step in named(imported, "COMMAND_RUN", "FILE_READ", "WEB_SEARCH")]
+    assert outcomes == [("failed", 2), ("cancelled", None), ("ok", None)]
+    old = as_grok(tmp_path / "old", {**GROK_FOLDER, "summary": {**GROK_FOLDER["summary"], "chat_format_version": 2}})
+    assert take(old)[0].unknown == {"chat format 2": 1, "teleport": 1}
+
+
+# -- Mistral Vibe, by its source alone
+
+
+def test_subagents_of_mistral_vibe_are_children(tmp_path):
+    path = as_vibe(tmp_path, VIBE_FOLDER)
+    (imported,) = take(path)
+    (child,) = imported.children
+    assert (imported.session_id, imported.cwd, imported.branch, imported.model) == ("v1", "/w", "main", "devstral")
+    assert imported.tokens == (90, 60, 9)
+    assert (child.agent, child.session_id, child.title) == ("mistral-vibe/explore", "v2", "Count")
+    (spawn,) = named(imported, "AGENT_SPAWN")
+    assert spawn.operands[:2] == ("explore", "Count")
+    assert spawn.operands[2].value == child.trail_digest
+    outcomes = [(step.outcome, step.exit_code) for step in named(imported, "COMMAND_RUN", "FILE_EDIT")]
+    assert outcomes == [("failed", 2), ("cancelled", None)]
+    assert imported.skipped == {"user: written by the program": 1, "local command": 1}
+    assert (imported.started_ms, imported.ended_ms) == (MS, MS + 9000)
+
+
+@pytest.mark.parametrize(
+    "place", ["../other", "agents/..", "agents/../../x", "/etc", "agents/explore_1/more", "agents/a\0b", 7, None]
+)
+def test_subagents_of_mistral_vibe_are_inside_its_folder(tmp_path, place):
+    (link,) = VIBE_FOLDER["meta"]["child_sessions"]
+    meta = {**VIBE_FOLDER["meta"], "child_sessions": [{**link, "relative_path": place}]}
+    (imported,) = take(as_vibe(tmp_path, {**VIBE_FOLDER, "meta": meta}))
+    assert imported.children == ()
+
+
+def test_links_in_the_folders_of_grok_build_and_mistral_vibe_are_not_followed(tmp_path):
+    for write, data, name in ((as_grok, GROK_FOLDER, "subagents"), (as_vibe, VIBE_FOLDER, "agents")):
+        path = write(tmp_path, data)
+        inside = path.parent / name
+        os.rename(inside, tmp_path / name)
+        os.symlink(tmp_path / name, inside)
+        (imported,) = take(path)
+        assert imported.children == ()
+
+
+# -- Goose, by its source alone
+
+
+@pytest.mark.parametrize("name", ["goose-lines", "goose-database"])
+def test_both_forms_of_a_session_of_goose_are_the_same(name, tmp_path):
+    (imported,) = take(SAMPLES[name].write(tmp_path, SAMPLES[name].data))
+    assert [step[:2] for step in plain(imported)] == [
+        ("MODEL_CALL", "m-1" if name == "goose-database" else "unknown"),
+        ("PROMPT", "Fix it"), ("COMMENT", "hm"), ("SAY", "I look."), ("COMMAND_RUN", "ls"), ("FILE_EDIT", "/w/a"),
+        ("TOOL_CALL", "github"), ("COMMENT", "So far"),
+    ]  # fmt: skip
+    assert (imported.cwd, imported.tokens) == ("/w", (150, 0, 9))
+    assert [step.outcome for step in named(imported, "COMMAND_RUN", "FILE_EDIT", "TOOL_CALL")] == [
+        "failed",
+        "denied",
+        "ok",
+    ]
+    assert imported.unknown == {"block: hologram": 1, "role: oracle": 1}
+    assert imported.skipped == {"user: written by the program": 1, "block: systemNotification": 1}
+    assert imported.ended_ms == MS + (9000 if name == "goose-database" else 7000)
+
+
 # -- Databases
 
 
 # Of each sample the table of its records, and a column that the importer reads.
 RECORDS = {
     "crush-database": ("messages", "role"),
+    "goose-database": ("messages", "role"),
     "hermes-database": ("messages", "role"),
     "openclaw-database": ("transcript_events", "event_json"),
 }
@@ -386,7 +500,13 @@ def placed(home: Path, project: Path) -> dict[str, Path]:
     gptme.mkdir(parents=True)
     (gptme / "config.toml").write_text(f'[chat]\nmodel = "m"\nworkspace = "{held}"\n')
     claw = [{**one, "event_json": {**one["event_json"], "cwd": held}} for one in OPENCLAW["transcript_events"]]
+    grok = {**GROK_FOLDER, "summary": {**GROK_FOLDER["summary"], "info": {"id": "g1", "cwd": held}}}
+    vibe = {**VIBE_FOLDER, "meta": {**VIBE_FOLDER["meta"], "environment": {"working_directory": held}}}
+    goose = [{**one, "working_dir": held} for one in GOOSE_DATABASE["sessions"]]
     return {
+        "grok-build": as_grok(home / ".grok", grok),
+        "mistral-vibe": as_vibe(home / ".vibe/logs", vibe),
+        "goose": as_goose(home / ".local/share", {**GOOSE_DATABASE, "sessions": goose}),
         "openclaw": as_openclaw(home, {**OPENCLAW, "transcript_events": claw}),
         "gptme": write_lines(gptme / "conversation.jsonl", GPTME),
         "kimi-code": as_logs(home / ".kimi-code", kimi),
@@ -404,7 +524,7 @@ def test_all_sessions_of_a_project_are_found(tmp_path):
     shell("trail", "import", "--all")
     listed = shell.json("trail", "list").trails
     agents = [one.value["agent"] for one in listed]
-    assert sorted(name for name in agents if "/" not in name) == sorted(files)
+    assert {name.partition("/")[0] for name in agents} == set(files)
     before = {one.id for one in listed}
     shell("trail", "import", "--all")
     assert {one.id for one in shell.json("trail", "list").trails} == before

@@ -88,6 +88,30 @@ def _copilot_chat(path: str) -> tuple[str, ...]:
     return (os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(path))), "workspace.json"),)
 
 
+def _grok_build(path: str) -> tuple[str, ...]:
+    folder = os.path.dirname(os.path.abspath(path))
+    listed = os.path.join(folder, "subagents")
+    names = sorted(os.listdir(listed)) if os.path.isdir(listed) else []
+    if len(names) > _ENTRIES_MAX:
+        raise _Unknown
+    beside = [os.path.join(os.path.dirname(folder), name) for name in names]
+    files = [os.path.join(one, name) for one in (folder, *beside) for name in ("summary.json", "chat_history.jsonl")]
+    return tuple(file for file in files if file != os.path.join(folder, "chat_history.jsonl"))
+
+
+def _mistral_vibe(path: str) -> tuple[str, ...]:
+    folders = [os.path.dirname(os.path.abspath(path))]
+    for folder in folders:  # it grows by the folders inside
+        agents = os.path.join(folder, "agents")
+        folders += [
+            os.path.join(agents, name) for name in (sorted(os.listdir(agents)) if os.path.isdir(agents) else ())
+        ]
+        if len(folders) > _ENTRIES_MAX:
+            raise _Unknown
+    files = [os.path.join(folder, name) for folder in folders for name in ("meta.json", "messages.jsonl")]
+    return tuple(file for file in files if file != os.path.join(folders[0], "messages.jsonl"))
+
+
 # Files that an import reads beside the named file; a name with a final slash is a folder with its files. Databases
 # (opencode) are left out: changes in their log do not change the file.
 _BESIDE: Final[Mapping[SourceFormat, Callable[[str], tuple[str, ...]]]] = {
@@ -106,10 +130,12 @@ _BESIDE: Final[Mapping[SourceFormat, Callable[[str], tuple[str, ...]]]] = {
     "gemini-cli": _alone,
     "git-ai": _alone,
     "gptme": _alone,
+    "grok-build": _grok_build,
     "inspect": _alone,
     "kimi-code": _kimi_code,
     "kilo-code": _kilo_code,
     "mini-swe-agent": _alone,
+    "mistral-vibe": _mistral_vibe,
     "openhands": _openhands,
     "otel": _alone,
     "pi-agent": _alone,

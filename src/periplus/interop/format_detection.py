@@ -45,6 +45,10 @@ _OTHERS: Final[tuple[tuple[str, tuple[bytes, ...]], ...]] = (
     ("a session of Cline", (b'"session_id"', b'"started_at"')),
     ("a session of Cline", (b'"updated_at"', b'"messages"')),
     ("a thread of Amp", (b'"messageId"', b'"messages"')),
+    (
+        "the summary of a session of Grok Build: name chat_history.jsonl beside it",
+        (b'"chat_format_version"', b'"num_chat_messages"'),
+    ),
     ("a session of Hermes", (b'"session_start":', b'"message_count":')),
     ("a session of Droid", (b'"type":"session_start"',)),
     (

@@ -174,7 +174,7 @@ FORMATS: Final[tuple[Format, ...]] = (
         places=(Place((".crush",), 0, "crush.db", held_in="", in_project=True),),
     ),
     Format(
-        "hermes", "Hermes", "sessions of Hermes", "periplus.interop.importers.hermes", "database", grows=False,
+        "hermes", "Hermes", "sessions of Hermes", "periplus.interop.importers.hermes.files", "database", grows=False,
         places=(Place((".hermes",), 0, "state.db", held_in=""), Place((".hermes", "profiles"), 1, "state.db", held_in=""),
                 Place((".hermes", "sessions"), 0, "session_*.json")),
     ),
@@ -182,6 +182,20 @@ FORMATS: Final[tuple[Format, ...]] = (
         "gptme", "gptme", "a conversation of gptme", "periplus.interop.importers.gptme", "lines", grows=True,
         places=(Place((".local", "share", "gptme", "logs"), 1, "conversation.jsonl", held_in="workspace",
                       card=("conversation.jsonl", "config.toml")),),
+    ),
+    Format(
+        "grok-build", "Grok Build", "a session of Grok Build", "periplus.interop.importers.grok_build", "lines", grows=True,
+        places=(Place((".grok", "sessions"), 2, "chat_history.jsonl", card=("chat_history.jsonl", "summary.json")),),
+    ),
+    Format(
+        "mistral-vibe", "Mistral Vibe", "a session of Mistral Vibe", "periplus.interop.importers.mistral_vibe", "lines", grows=True,
+        places=(Place((".vibe", "logs", "session"), 1, "messages.jsonl", held_in="working_directory",
+                      card=("messages.jsonl", "meta.json")),),
+    ),
+    Format(
+        "goose", "Goose", "sessions of Goose", "periplus.interop.importers.goose.files", "database", grows=False,
+        places=(Place((".local", "share", "goose", "sessions"), 0, "sessions.db", held_in=""),
+                Place((".local", "share", "goose", "sessions"), 0, "*.jsonl", held_in="working_dir")),
     ),
     Format(
         "cursor", "Cursor", "a transcript of Cursor", "periplus.interop.importers.cursor", "lines", grows=True,

@@ -73,9 +73,9 @@ class Chat:
         self.intake.count(counted)
         self.intake.step(op, self.intake.mask(text), note=note)
 
-    def call(self, call_id: str, name: str, arguments: object) -> Call:
+    def call(self, call_id: str, name: str, arguments: object, server: str = "") -> Call:
         self.status = "success"
-        call = self.intake.call(plan_call(self.intake, name, arguments, self.intake.cwd))
+        call = self.intake.call(plan_call(self.intake, name, arguments, self.intake.cwd, server))
         self.calls.add(call_id, call)
         return call
 

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from periplus.interop.conversion.conversation import LineConversation
 from periplus.interop.conversion.intake import Call, Intake
 from periplus.interop.conversion.source import Head, Source
+from periplus.interop.conversion.tool_calls import plan_call
 from periplus.interop.model import Imported
 from periplus.interop.readers.json_values import decode_table, list_of, natural_of, optional_text, table_of, text_of
 from periplus.trail.model import Outcome, Status
@@ -159,8 +160,6 @@ class GptmeImporter(LineConversation):
         if piece.call_id:
             self._chat.call(piece.call_id, *_known(piece.name, table_of(piece.arguments)))
         else:
-            from periplus.interop.conversion.tool_calls import plan_call
-
             name, arguments = _known(piece.name, table_of(piece.arguments))
             self._chat.status = "success"
             self._waiting.append(self._intake.call(plan_call(self._intake, name, arguments, self._intake.cwd)))

@@ -42,4 +42,5 @@ AGENT: Final = Agent(
         "its hooks record and refuse, and tell it nothing: it gets facts only when it asks the server",
         "it runs the hooks of Claude Code and Cursor too, unless hooks = false in [compat.claude] and [compat.cursor]",
     ),
+    format="grok-build",
 )  # fmt: skip
