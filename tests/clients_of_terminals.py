@@ -12,6 +12,12 @@ from client_support import INSTALLED, Client, calls, write
 SCRIPTED = {"PROMPT": 1, "MODEL_CALL": 4, "TOOL_CALL": 1, "COMMAND_RUN": 1, "FILE_EDIT": 1, "SAY": 1}
 
 
+def from_mark(path, mark):
+    """What `connect` wrote into a file of the person, from its mark on."""
+    text = path.read_text() if path.exists() else ""
+    return text[text.find(mark) :] if mark in text else ""
+
+
 class KimiCode(Client):
     name = "kimi-code"
     program = ".bin/kimi"
@@ -23,13 +29,12 @@ class KimiCode(Client):
 
     def prepare(self, shop, url):
         path = shop.home / ".kimi-code/config.toml"
-        hooks = path.read_text() if path.exists() else ""
         write(
             path,
             'default_model = "scripted"\ntelemetry = false\nauto_session_title = false\n'
             f'[providers.scripted]\ntype = "openai"\nbase_url = "{url}/v1"\napi_key = "test"\n'
             '[models.scripted]\nprovider = "scripted"\nmodel = "chat-test"\nmax_context_size = 200000\ncapabilities = ["tool_use"]\n'
-            + hooks[hooks.find("# written by") :],
+            + from_mark(path, "# written by"),
         )
         return {"KIMI_CODE_NO_AUTO_UPDATE": "1"}
 
@@ -130,23 +135,23 @@ class Hermes(PythonClient):
 
     name = "hermes"
     program = "hermes/bin/hermes"
-    has_hooks = False
+    tells_of_files = False
     says_end = False
     scope = ("--scope", "user")
     steps = SCRIPTED | {"MODEL_CALL": 1}  # it keeps only sums
 
     def prepare(self, shop, url):
         path = shop.home / ".hermes/config.yaml"
-        ours = path.read_text() if path.exists() else ""
         write(
             path,
             f"model:\n  provider: custom\n  default: chat-test\n  base_url: {url}/v1\n  api_key: test\n  context_length: 200000\n"
-            "agent:\n  verify_on_stop: false\nsecurity:\n  allow_lazy_installs: false\nlsp:\n  enabled: false\n" + ours,
+            "agent:\n  verify_on_stop: false\nsecurity:\n  allow_lazy_installs: false\nlsp:\n  enabled: false\n"
+            + from_mark(path, "mcp_servers:"),
         )
         return {"HERMES_ACCEPT_HOOKS": "1"}
 
     def words(self, prompt, *, goes_on):
-        return [*(["--continue"] if goes_on else []), "-z", prompt]
+        return ["chat", "--continue", "--quiet", "--query", prompt] if goes_on else ["-z", prompt]
 
     def read(self, shop, *paths):
         return calls(*(("read_file", {"path": path}) for path in paths))

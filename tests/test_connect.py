@@ -818,11 +818,12 @@ def test_every_hook_is_one_that_is_understood(tmp_path, name):
     place.connect(name)
     files = [path for path in place.base.rglob("*") if path.suffix in (".json", ".js", ".ts", ".toml", ".yaml")]
     text = "".join(path.read_text() for path in files)
-    events = set(re.findall(r"hook ([A-Za-z]+) --agent " + name, text))
+    events = set(re.findall(r"hook ([A-Za-z_]+) --agent " + name, text))
     if name in ("opencode", "pi", "kilo-code"):
         events = set(re.findall(r'ask\("([A-Za-z]+)"', text))
     kinds = {kind_of(event) for event in events}
-    assert kinds >= {"session-start", "prompt", "before-tool", "after-tool", "compact", "turn-end"}
+    told_of_all = {"session-start", "prompt", "before-tool", "after-tool", "compact", "turn-end"}
+    assert kinds >= told_of_all - ({"compact"} if name == "hermes" else set())
     assert name in HOOK_AGENTS
 
 

@@ -25,6 +25,7 @@ from periplus.interop.agents.config_parts import (
     TomlHooksPart,
     TomlItemPart,
     TomlPart,
+    YamlHooksPart,
     YamlPart,
     put,
     standing,
@@ -454,6 +455,55 @@ def test_hooks_of_another_form_are_refused(text):
         put(HOOKS, text.encode(), "f")
     told(caught.value)
     assert standing(HOOKS, text.encode(), "f") == "absent"
+
+
+YAML_HOOKS = YamlHooksPart("f", "hooks", "hermes", {name: {"command": f"periplus hook {name} --agent hermes", "timeout": 10} for name in ("pre_llm_call", "pre_tool_call")})  # fmt: skip
+BEEP = "hooks:\n  pre_tool_call: # ours\n    - command: beep\n      matcher: terminal\n"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a: 1",
+        f"a: 1\n{BEEP}b:\n- 2\n",
+        f"{BEEP}    - command: boop\n",
+        "hooks:\n  on_reset: [{command: beep}]\nb: {}\n",
+    ],
+)
+def test_hooks_are_elements_of_lists(text, end):
+    data = text.replace("\n", end).encode()
+    after = put(YAML_HOOKS, data, "f")
+    value = yaml.safe_load(after)
+    ours = {name: items[0] for name, items in value["hooks"].items() if "periplus" in items[0]["command"]}
+    assert ours == YAML_HOOKS.items
+    assert {name for name, items in value["hooks"].items() if len(items) > 1} == (
+        {"pre_tool_call"} if "pre_tool" in text else set()
+    )
+    assert (standing(YAML_HOOKS, after, "f"), put(YAML_HOOKS, after, "f")) == ("current", after)
+    assert starts(YAML_HOOKS, after, ("periplus",))
+    assert not starts(YAML_HOOKS, after, ("/other/periplus",))
+    older = after.replace(b'"periplus hook', b'"/old/periplus hook')
+    assert standing(YAML_HOOKS, older, "f") == "older"
+    assert yaml.safe_load(put(YAML_HOOKS, older, "f")) == value
+    left = take(YAML_HOOKS, after, "f", data or None)
+    assert left is None if not text else left.rstrip() == data.rstrip()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hooks:\n  pre_tool_call: [{command: beep}]\n",
+        "hooks: 1\n",
+        "hooks:\n  pre_tool_call: beep\n",
+        "hooks:\n  pre_tool_call: &a\n  - command: beep\n",
+    ],
+)
+def test_lists_of_another_form_are_refused(text):
+    with pytest.raises(RefusedError) as caught:
+        put(YAML_HOOKS, text.encode(), "f")
+    told(caught.value)
 
 
 def test_nan_is_itself():

@@ -58,6 +58,7 @@ GROK = {
     "timestamp": "2026-04-14T12:00:00Z",
     "permissionMode": "default",
 }
+HERMES = {"tool_name": None, "tool_input": None, "session_id": "h-1", "cwd": "/p"}
 EVENTS = [
     ("claude-code", "SessionStart", {**CLAUDE, "source": "startup", "model": "m"}, {"kind": "session-start", "source": "startup", "model": "m"}),
     ("claude-code", "UserPromptSubmit", {**CLAUDE, "prompt": "Oil it"}, {"kind": "prompt", "prompt": "Oil it"}),
@@ -112,6 +113,15 @@ EVENTS = [
      {"is_failed": True, "error": "no match"}),
     ("grok-build", "UserPromptSubmit", {**GROK, "prompt": "Oil it"}, {"kind": "prompt", "prompt": "Oil it"}),
     ("grok-build", "SubagentStop", {**GROK, "subagentId": "s", "subagentType": "explore"}, {"kind": "subagent-end", "sub": "s", "sub_kind": "explore"}),
+    ("hermes", "on_session_start", {**HERMES, "extra": {"model": "m", "platform": "cli"}}, {"kind": "session-start", "session": "h-1", "model": "m"}),
+    ("hermes", "pre_llm_call", {**HERMES, "extra": {"user_message": "Oil it", "conversation_history": []}}, {"kind": "prompt", "prompt": "Oil it"}),
+    ("hermes", "post_tool_call", {**HERMES, "tool_name": "terminal", "tool_input": {"command": "ls"},
+     "extra": {"result": '{"output": "a.py"}', "tool_call_id": "t", "duration_ms": 5, "status": "ok", "error_message": None}},
+     {"kind": "after-tool", "call": "t", "response": '{"output": "a.py"}', "is_failed": False, "duration_ms": 5}),
+    ("hermes", "post_tool_call", {**HERMES, "tool_name": "terminal", "tool_input": {}, "extra": {"result": "{}", "status": "error", "error_message": "boom"}},
+     {"is_failed": True, "error": "boom"}),
+    ("hermes", "on_session_end", {**HERMES, "extra": {"completed": True}}, {"kind": "turn-end"}),
+    ("hermes", "on_session_finalize", {**HERMES, "extra": {}}, {"kind": "session-end"}),
 ]  # fmt: skip
 
 
@@ -177,6 +187,9 @@ REPLIES = [
     ("cursor", "beforeSubmitPrompt", FACTS, None),
     ("cursor", "preToolUse", ASKED, {"permission": "ask", "user_message": "bob has it", "agent_message": "bob has it"}),
     ("vscode", "UserPromptSubmit", FACTS, {"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": "A fact."}}),
+    ("hermes", "pre_llm_call", FACTS, {"context": "A fact."}),
+    ("hermes", "pre_tool_call", DENIED, {"decision": "block", "reason": "bob has it"}),
+    ("hermes", "pre_tool_call", ASKED, None),
     ("kimi-code", "SessionStart", FACTS, None),
     ("kimi-code", "UserPromptSubmit", FACTS, {"message": "A fact."}),
     ("kimi-code", "PreToolUse", DENIED, {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny",

@@ -16,6 +16,7 @@ __all__ = [
     "TomlItemPart",
     "TomlPart",
     "WholePart",
+    "YamlHooksPart",
     "YamlPart",
     "hook_places",
     "is_edited",
@@ -54,13 +55,15 @@ from periplus.interop.agents.toml_editing import (
     remove_table,
 )
 from periplus.interop.agents.yaml_editing import YamlValue, entry_at, put_entry, remove_entry, value_at
+from periplus.interop.agents.yaml_hooks import hooks_of, put_hooks, remove_hooks
 from periplus.interop.agents.yaml_parsing import YamlText, parse_yaml
 
 Standing: TypeAlias = Literal["absent", "current", "older", "edited", "foreign"]
 
 TOML_COMMENT: Final = "written by `periplus connect`; `periplus disconnect` takes it out"
-_HOOK: Final = re.compile(r"\bhook [A-Za-z]+ --agent ([a-z-]+)(?![\w-])")
+_HOOK: Final = re.compile(r"\bhook [A-Za-z_]+ --agent ([a-z-]+)(?![\w-])")
 _BLANK: Final = " \t\r\n"
+_MEND: Final = "Mend the file, then repeat the command."
 
 
 class Entry(NamedTuple):
@@ -125,6 +128,15 @@ class YamlPart(NamedTuple):
     values: dict[str, YamlValue]
 
 
+class YamlHooksPart(NamedTuple):
+    """Hooks in the mapping ``hooks`` of a YAML file, by event. ``agent`` names their owner."""
+
+    path: str
+    what: str
+    agent: str
+    items: dict[str, dict[str, str | int]]
+
+
 class BlockPart(NamedTuple):
     """Block of whole lines in a Markdown file. With ``unless``, only where the file has no line with that text."""
 
@@ -142,7 +154,7 @@ class WholePart(NamedTuple):
     text: str
 
 
-Part: TypeAlias = JsonPart | TomlPart | TomlItemPart | TomlHooksPart | YamlPart | BlockPart | WholePart
+Part: TypeAlias = JsonPart | TomlPart | TomlItemPart | TomlHooksPart | YamlPart | YamlHooksPart | BlockPart | WholePart
 
 
 def put(part: Part, data: bytes | None, path: str) -> bytes:
@@ -166,6 +178,8 @@ def put(part: Part, data: bytes | None, path: str) -> bytes:
         if standing(part, data, path) == "foreign":
             raise _foreign(path, ".".join(part.keys))
         return put_entry(_yaml(part, held, path), part.keys, part.values).data
+    if isinstance(part, YamlHooksPart):
+        return put_hooks(parse_yaml(held, path, _MEND), part.items, _owned(part)).data
     if isinstance(part, BlockPart):
         old = text_of(held, path)
         return old.encode() if _is_said(part, old) else put_block(old, part.body, path).encode()
@@ -201,6 +215,10 @@ def take(part: Part, data: bytes, path: str, original: bytes | None) -> bytes | 
         return rest.data if rest.text.strip() or original is not None else None
     if isinstance(part, YamlPart):
         return _take_yaml(part, data, path, original)
+    if isinstance(part, YamlHooksPart):
+        kept = entry_at(parse_yaml(original or b"", path, _MEND), ("hooks",)) is not None
+        left = remove_hooks(parse_yaml(data, path, _MEND), _owned(part), kept=kept)
+        return left.data if left.text.strip() or original is not None else None
     if isinstance(part, BlockPart):
         rest_text = remove_block(text_of(data, path), path)
         return rest_text.encode() if rest_text.strip("\ufeff" + _BLANK) or original is not None else None
@@ -219,6 +237,15 @@ def standing(part: Part, data: bytes | None, path: str) -> Standing:
         return _toml_standing(part, parse_toml(data, path).value)
     if isinstance(part, TomlItemPart):
         return _item_standing(part, parse_toml(data, path).value)
+    if isinstance(part, YamlHooksPart):
+        there = hooks_of(parse_yaml(data, path, _MEND), _owned(part))
+        return (
+            "absent"
+            if not there
+            else "current"
+            if there == {name: [one] for name, one in part.items.items()}
+            else "older"
+        )
     if isinstance(part, TomlHooksPart):
         held_items = _owned_items(part, data)
         return "absent" if not held_items else "current" if held_items == list(part.items) else "older"
@@ -244,7 +271,7 @@ def starts(part: Part, data: bytes, command: Sequence[str]) -> bool:
         line = re.compile(rf'(?<![^\s"&;]){re.escape(json.dumps(shlex.join((*command, "hook")))[1:-1])}(?!\S)')
         found = [json.dumps(_at(held, keys)) for keys in _our_items(part, held)]
         return bool(found) and all(line.search(one) for one in found)
-    if isinstance(part, TomlHooksPart):
+    if isinstance(part, TomlHooksPart | YamlHooksPart):
         line = re.compile(rf"(?<![^\s&;]){re.escape(shlex.join((*command, 'hook')))}(?!\S)")
         commands = [one.get("command") for one in _owned_items(part, data)]
         return bool(commands) and all(isinstance(one, str) and line.search(one) for one in commands)
@@ -413,11 +440,14 @@ def _item_standing(part: TomlItemPart, value: dict[str, object]) -> Standing:
     return "older" if found == "current" and any(name not in table for name, _ in part.defaults) else found
 
 
-def _owned(part: TomlHooksPart) -> Callable[[object], bool]:
+def _owned(part: TomlHooksPart | YamlHooksPart) -> Callable[[object], bool]:
     return lambda one: isinstance(one, dict) and _is_our_hook(one, part.agent)
 
 
-def _owned_items(part: TomlHooksPart, data: bytes) -> list[dict[str, object]]:
+def _owned_items(part: TomlHooksPart | YamlHooksPart, data: bytes) -> list[dict[str, object]]:
+    if isinstance(part, YamlHooksPart):
+        found = hooks_of(parse_yaml(data, part.path, _MEND), _owned(part)).values()
+        return [one for ours in found for one in ours if isinstance(one, dict)]
     items = parse_toml(data, part.path).value.get("hooks")
     return [one for one in items if _owned(part)(one)] if isinstance(items, list) else []
 

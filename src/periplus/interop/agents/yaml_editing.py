@@ -8,7 +8,7 @@ text of every other entry must be the same, and ours have the expected value.
 
 from __future__ import annotations
 
-__all__ = ["YamlValue", "entry_at", "put_entry", "remove_entry", "value_at"]
+__all__ = ["YamlValue", "entry_at", "flow_mapping", "line_break", "put_entry", "remove_entry", "value_at"]
 
 import json
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from typing import TypeAlias
 from periplus.base.errors import FormatError, RefusedError
 from periplus.interop.agents.yaml_parsing import YamlEntry, YamlNode, YamlText, parse_yaml
 
-YamlValue: TypeAlias = str | bool | int | tuple[str, ...]
+YamlValue: TypeAlias = str | bool | int | tuple[str | dict[str, str | int], ...]
 
 _INDENT_MAX = 8
 
@@ -36,7 +36,7 @@ def put_entry(held: YamlText, keys: tuple[str, ...], values: Mapping[str, YamlVa
     if entry is not None:
         return _checked(held, _updated(held, keys, entry, values), keys, values)
     depth = max(at for at in range(len(keys)) if at == 0 or entry_at(held, keys[:at]) is not None)
-    line, unit = _line_break(held.text), _unit(held)
+    line, unit = line_break(held.text), _unit(held)
     parent = entry_at(held, keys[:depth])
     if parent is None:
         return _checked(held, _with_mapping(held, keys, values, line, unit), keys, values)
@@ -92,7 +92,7 @@ def _with_mapping(held: YamlText, keys: tuple[str, ...], values: Mapping[str, Ya
 
 def _updated(held: YamlText, keys: tuple[str, ...], entry: YamlEntry, values: Mapping[str, YamlValue]) -> str:
     """Return the text in which an existing entry has ``values``."""
-    text, line, node = held.text, _line_break(held.text), entry.node
+    text, line, node = held.text, line_break(held.text), entry.node
     _refuse_marks(held, keys, node)
     if node.kind != "mapping":
         if not isinstance(node.value, dict) or not node.value.keys() <= values.keys():
@@ -143,7 +143,7 @@ def _others(held: YamlText, keys: tuple[str, ...], left_out: str) -> list[tuple[
     for one in _entries(held, keys):
         text = held.text[one.start : one.end]
         is_last = one.end == len(held.text) and not text.endswith("\n") and not held.is_open
-        found.append((one.key, text + _line_break(held.text) if is_last else text))
+        found.append((one.key, text + line_break(held.text) if is_last else text))
     return [one for one in found if one[0] != left_out]
 
 
@@ -201,7 +201,14 @@ def _key(name: str) -> str:
 def _dumped(value: YamlValue) -> str:
     if isinstance(value, bool | int):
         return json.dumps(value)
-    return _text(value) if isinstance(value, str) else f"[{', '.join(map(_text, value))}]"
+    if isinstance(value, str):
+        return _text(value)
+    return f"[{', '.join(_text(one) if isinstance(one, str) else flow_mapping(one) for one in value)}]"
+
+
+def flow_mapping(value: Mapping[str, str | int]) -> str:
+    """Return a mapping in braces."""
+    return "{" + ", ".join(f"{_key(name)}: {_dumped(one)}" for name, one in value.items()) + "}"
 
 
 def _text(text: str) -> str:
@@ -220,7 +227,8 @@ def _is_same(held: object, value: YamlValue) -> bool:
     return type(held) is type(_plain(value)) and held == _plain(value)
 
 
-def _line_break(text: str) -> str:
+def line_break(text: str) -> str:
+    """Return the line end of a text."""
     return "\r\n" if "\r\n" in text else "\n"
 
 

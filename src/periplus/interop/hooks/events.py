@@ -70,17 +70,18 @@ AGENTS: Final[dict[str, HookAgent]] = {
         HookAgent("kimi-code", "kimi-code", "kimi", frozenset({"prompt"}), asks=False),
         HookAgent("kilo-code", "kilo-code", "claude", _TELLS, asks=False),
         HookAgent("grok-build", "grok-build", "gemini", frozenset(), asks=False),
+        HookAgent("hermes", "hermes", "hermes", frozenset({"prompt"}), asks=False),
     )
 }
 _NAMES: Final[dict[HookKind, str]] = {
-    "session-start": "sessionstart",
-    "prompt": "userpromptsubmit beforesubmitprompt beforeagent",
-    "before-tool": "pretooluse beforetool beforeshellexecution beforemcpexecution beforereadfile",
-    "after-tool": "posttooluse posttoolusefailure aftertool aftershellexecution aftermcpexecution afterfileedit",
+    "session-start": "sessionstart onsessionstart",
+    "prompt": "userpromptsubmit beforesubmitprompt beforeagent prellmcall",
+    "before-tool": "pretooluse beforetool beforeshellexecution beforemcpexecution beforereadfile pretoolcall",
+    "after-tool": "posttooluse posttoolusefailure aftertool aftershellexecution aftermcpexecution afterfileedit posttoolcall",
     "subagent-end": "subagentstop",
     "compact": "precompact precompress",
-    "turn-end": "stop afteragent",
-    "session-end": "sessionend",
+    "turn-end": "stop afteragent onsessionend",
+    "session-end": "sessionend onsessionfinalize",
 }
 _KIND_BY_NAME: Final = {name: kind for kind, names in _NAMES.items() for name in names.split()}
 # Events of Cursor that name no tool, and their tools.
@@ -167,6 +168,8 @@ def read_event(
     if not isinstance(document, dict):
         raise FormatError(f"{name}: a JSON object was expected, not {type(document).__name__}")
     fields = cast("dict[str, object]", document)
+    if AGENTS[agent].dialect == "hermes":
+        fields = _spread(fields)
     session = _first(fields, "session_id", "sessionId", "conversation_id")
     if not session or len(session) > 200:
         raise FormatError(f"{name}: session_id: {'missing' if not session else 'too long'}")
@@ -255,7 +258,8 @@ def touched_paths(event: HookEvent) -> tuple[list[str], bool]:
     arguments = _arguments(event)
     tool = _plain(event.tool)
     if tool in ("applypatch", "patch"):
-        return _patched(arguments), True
+        named = _named(arguments) if isinstance(arguments, dict) else []
+        return _patched(arguments) or named, True
     if not isinstance(arguments, dict) or tool in _SHELLS:
         return [], False
     changes = any(word in tool for word in _CHANGING) and "todo" not in tool
@@ -387,6 +391,8 @@ def reply_to(event: HookEvent, answer: Answer) -> dict[str, object] | None:
         if decision:
             return {"permission": decision, "user_message": answer.reason, "agent_message": answer.reason}
         return {"additional_context": facts}
+    if agent.dialect == "hermes":
+        return {"decision": "block", "reason": answer.reason} if decision else {"context": facts}
     if agent.dialect == "kimi" and facts:
         return {"message": facts}
     if agent.dialect == "gemini" and decision:
@@ -411,6 +417,16 @@ def _call(fields: dict[str, object], name: str) -> tuple[str, object, object]:
         if key in fields:
             return tool, arguments, fields[key]
     return tool, arguments, None
+
+
+def _spread(fields: dict[str, object]) -> dict[str, object]:
+    """Return the fields of an event of Hermes with those that it keeps under ``extra``, by the names of others."""
+    extra = fields.get("extra")
+    found = {**extra, **fields} if isinstance(extra, dict) else fields
+    found |= {"prompt": found.get("user_message"), "tool_response": found.get("result")}
+    if found.get("status") in ("error", "blocked"):
+        found["tool_response"] = {"error": _first(found, "error_message", "result")}
+    return found
 
 
 def _text_of(prompt: object) -> str | None:

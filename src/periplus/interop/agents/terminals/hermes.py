@@ -1,4 +1,4 @@
-"""Hermes: an entry of ``mcp_servers`` of ``~/.hermes/config.yaml``, skills there, ``AGENTS.md`` in a project.
+"""Hermes: an entry of ``mcp_servers`` and hooks in ``~/.hermes/config.yaml``, skills there, ``AGENTS.md`` in a project.
 
 ``SOUL.md`` says who it is: it stands in the place of its own text, so none is made, and an existing one gets the block.
 """
@@ -10,12 +10,21 @@ __all__ = ["AGENT"]
 import os
 from typing import Final
 
-from periplus.interop.agents.agent_model import Agent, Site
-from periplus.interop.agents.config_parts import Part, YamlPart
-from periplus.interop.agents.shared_parts import NO_HOOKS, instructions, skill
+from periplus.interop.agents.agent_model import HOOK_SECONDS, Agent, Site, hook_command
+from periplus.interop.agents.config_parts import Part, YamlHooksPart, YamlPart
+from periplus.interop.agents.shared_parts import instructions, skill
 from periplus.interop.agents.yaml_editing import YamlValue
 
 NAME: Final = "hermes"
+EVENTS: Final = (
+    ("on_session_start", ""),
+    ("pre_llm_call", ""),  # once for each prompt
+    ("pre_tool_call", "patch|write_file|terminal"),
+    ("post_tool_call", ""),
+    ("subagent_stop", ""),
+    ("on_session_end", ""),  # of a turn
+    ("on_session_finalize", ""),
+)
 
 
 def _parts(site: Site) -> tuple[Part, ...]:
@@ -23,23 +32,30 @@ def _parts(site: Site) -> tuple[Part, ...]:
         return (instructions(site, os.path.join(site.folder, "AGENTS.md")),)
     folder = os.path.join(site.home, ".hermes")
     values: dict[str, YamlValue] = {"command": site.command[0], "args": (*site.command[1:], "mcp")}
+    config = os.path.join(folder, "config.yaml")
     parts: tuple[Part, ...] = (
-        YamlPart(os.path.join(folder, "config.yaml"), "server", ("mcp_servers", "periplus"), values),
+        YamlPart(config, "server", ("mcp_servers", "periplus"), values),
+        YamlHooksPart(config, "hooks", NAME, {event: _hook(site, event, matcher) for event, matcher in EVENTS}),
         skill(os.path.join(folder, "skills")),
     )
     soul = os.path.join(folder, "SOUL.md")
     return (*parts, instructions(site, soul)) if os.path.lexists(soul) else parts
 
 
+def _hook(site: Site, event: str, matcher: str) -> dict[str, str | int]:
+    hook: dict[str, str | int] = {"command": hook_command(site, event, NAME), "timeout": HOOK_SECONDS}
+    return {**hook, "matcher": matcher} if matcher else hook
+
+
 AGENT: Final = Agent(
     NAME, "Hermes", ("hermes",), (".hermes",), (".hermes.md", "HERMES.md"), _parts,
-    "Start it again; /reload-mcp reads the servers anew. Its server is for all projects, and comes with --scope user.",
+    "Start it again, and allow the hooks when it asks. Its server and hooks are for all projects, and come with --scope user.",
     tried="0.19",
-    sources=("hermes-agent 0.19.0: tools/mcp_tool.py, agent/prompt_builder.py, tools/skills_tool.py",),
+    sources=("hermes-agent 0.19.0: tools/mcp_tool.py, agent/shell_hooks.py, agent/prompt_builder.py, tools/skills_tool.py",),
     lacks=(
         "no servers of one project",
         "where a project has .hermes.md or HERMES.md, it does not read AGENTS.md",
-        NO_HOOKS,
+        "hooks tell it facts with a prompt only, the brief with the first one; of a tool call they can only refuse",
     ),
     unmarked=("project",),
 )  # fmt: skip
