@@ -256,6 +256,64 @@ TASK_NATIVE = {
              "totalCost": 0, "workspace": "/w/shop", "mode": "code"},
 }  # fmt: skip
 
+
+def _event(kind: str, status: str = "done", **facts: Any) -> dict[str, Any]:
+    return {"status": status, "type": kind, kind: facts}
+
+
+WINDSURF = [
+    _event("user_input", user_response="Mend the till"),
+    _event("planner_response", response="I look.", thinking="hm"),
+    _event("view_file", path="file:///w/a%20b.py", start_line=0, end_line=8, content="1: x"),
+    _event("code_action", acknowledgement_type="ACKNOWLEDGEMENT_TYPE_REJECT", path="file:///w/a.py", new_content="y", original_content="x"),
+    _event("run_command", command="pytest -q", cwd="/w", exit_code=1, output="1 failed", user_rejected=False),
+    _event("run_command", command="rm -r x", cwd="/w", user_rejected=True),
+    _event("grep_search", query="till", search_path="file:///w", total_results=0),
+    _event("find", pattern="*.py", search_directory="/w", output="/w/a.py", total_results=1),
+    _event("list_directory", path="file:///w"),
+    _event("list_resources", "error", server_name="memory"),
+    _event("mcp_tool", server_name="shop", tool_name="list", arguments={"limit": 3}, result=[{"text": "three"}]),
+    _event("search_web", query="tills", summary="many"),
+    _event("checkpoint"), _event("oracle", "dreaming", thought="?"),
+    {"status": "done", "type": "hologram"},
+    _event("planner_response", "canceled", response="Mended, almost."),
+    _event("run_command", "running", command="sleep 9", cwd="/w"),
+]  # fmt: skip
+
+
+def _step(index: int, kind: str, source: str = "MODEL", **fields: Any) -> dict[str, Any]:
+    return {
+        "step_index": index,
+        "source": source,
+        "type": kind,
+        "status": "DONE",
+        "created_at": T.format(index % 10),
+        **fields,
+    }
+
+
+def _ask(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"name": name, "args": {key: json.dumps(value) for key, value in arguments.items()}}
+
+
+ANTIGRAVITY = [
+    _step(0, "USER_INPUT", "USER_EXPLICIT", content="<USER_REQUEST>\nMend the till\n</USER_REQUEST>\n<USER_SETTINGS_CHANGE>\nThe user "
+          "changed setting `Model Selection` from None to Gemini 3.5 Flash (Medium).\n</USER_SETTINGS_CHANGE>"),
+    _step(1, "CONVERSATION_HISTORY", "SYSTEM"),
+    _step(2, "PLANNER_RESPONSE", thinking="First look.", content="I look.", tool_calls=[
+        _ask("view_file", AbsolutePath="/w/a.py", StartLine=1, EndLine=9), _ask("run_command", CommandLine="pytest -q", Cwd="/w"),
+        _ask("replace_file_content", TargetFile="/w/a.py", TargetContent="x", ReplacementContent="y"),
+        _ask("multi_replace_file_content", TargetFile="/w/b.py", ReplacementChunks=[{"TargetContent": "1", "ReplacementContent": "2"}]),
+        _ask("mcp_shop_list", limit=3), {"name": "find_by_name", "args": {"SearchDirectory": "/w", "Pattern": "*.py"}}]),
+    _step(3, "VIEW_FILE", content="1: x", truncated_fields=["content"]),
+    _step(4, "RUN_COMMAND", content="The command failed with exit code: 1\nOutput:\n1 failed"),
+    _step(5, "CODE_ACTION", content="Created file"), _step(6, "CODE_ACTION", status="ERROR", content="no such text"),
+    _step(6, "GENERIC", content="three"), _step(6, "GREP_SEARCH", content="a.py: till"), _step(6, "BROWSER_NAVIGATE", content="opened"),
+    _step(7, "CHECKPOINT", "SYSTEM", content="# Resuming"), _step(7, "SYSTEM_MESSAGE", "SYSTEM", content="?"),
+    _step(7, "HOLOGRAM", "SYSTEM", content="?"),
+    _step(8, "PLANNER_RESPONSE", content="Mended.", status="DREAMING"), _step(9, "LIST_DIRECTORY", status="RUNNING", content=""),
+]  # fmt: skip
+
 EDITOR_SAMPLES: dict[str, tuple[str, Any, Callable[[Path, Any], Path]]] = {
     "copilot-chat": ("copilot-chat", CHAT, _written("session.json")),
     "copilot-chat-log-lines": ("copilot-chat", CHAT_LOG, _written("session.jsonl", is_lines=True)),
@@ -270,5 +328,7 @@ EDITOR_SAMPLES: dict[str, tuple[str, Any, Callable[[Path, Any], Path]]] = {
         TASK_NATIVE,
         _task("kilocode.kilo-code", "tasks", "0193e0c7-0000-7000-8000-000000000002"),
     ),
+    "windsurf-lines": ("windsurf", WINDSURF, _written("session.jsonl", is_lines=True)),
+    "antigravity-lines": ("antigravity", ANTIGRAVITY, _written("session.jsonl", is_lines=True)),
     "copilot-chat-stream": ("copilot-chat", CHAT_STREAM, _written("stream.jsonl", is_lines=True)),
 }

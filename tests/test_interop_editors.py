@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import random
 import sqlite3
 from collections import Counter
 from contextlib import closing
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from cli_support import Shell, make_repository
 from interop_samples import OPENCODE, as_database
 from interop_samples_editors import CHAT, CHAT_LOG, CHAT_REQUESTS, EDITOR_SAMPLES, TASK_IN_XML, TASK_NATIVE
 from interop_support import KEY, SHARED, Objects, named, plain, read, steps_of
@@ -19,6 +21,7 @@ from periplus.base.errors import FormatError
 from periplus.interop import find_sessions, import_transcripts
 from periplus.interop.importers.cline_tasks.xml_calls import parts_of
 from periplus.interop.importers.copilot_chat import operation_log
+from periplus.interop.readers.json_values import Moment
 from periplus.trail.format.reader import TrailReader
 from periplus.trail.opcodes import opcode_name
 
@@ -474,3 +477,213 @@ def test_sessions_in_kilo_s_database_are_those_of_the_project(tmp_path):
     options = {"trail_key": KEY, "put_object": Objects().put}
     assert len(list(import_transcripts(found.path, folders=("/w",), **options))) == 1
     assert list(import_transcripts(found.path, folders=("/elsewhere",), **options)) == []
+
+
+# ---- Windsurf and Antigravity
+
+
+def test_the_real_transcript_of_windsurf():
+    path = real("windsurf/windsurf-session-simple.jsonl")
+    events = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    kinds = Counter(event["type"] for event in events)
+    (imported,) = twice(path)
+    calls = len(events) - kinds["user_input"] - kinds["planner_response"]
+    assert counted(imported) == {
+        "prompts": kinds["user_input"], "says": kinds["planner_response"], "comments": 0,
+        "tools": calls, "tools_paired": calls, "model_calls": 0,
+    }  # fmt: skip
+    assert (kinds["user_input"], kinds["planner_response"], calls) == (4, 5, 18)
+    assert imported.counts["steps"] == len(events)
+    reads = [event["view_file"] for event in events if event["type"] == "view_file"]
+    assert [step.operands for step in named(imported, "FILE_READ")] == [
+        (one["path"].removeprefix("file://"), f"{one['start_line'] + 1}-{one['end_line'] + 1}") for one in reads
+    ]
+    runs = [event["run_command"] for event in events if event["type"] == "run_command"]
+    assert [step.exit_code for step in named(imported, "COMMAND_RUN", "GIT_COMMIT")] == [
+        one["exit_code"] for one in runs
+    ]
+    wrote = [event["code_action"]["new_content"] for event in events if event["type"] == "code_action"]
+    assert [step.operands[1].value for step in named(imported, "FILE_WRITE")] == [
+        hashlib.sha256(one.encode()).digest() for one in wrote
+    ]
+    assert [step.outcome for step in named(imported, "TOOL_CALL")] == ["failed"]
+    assert (imported.cwd, imported.unknown) == (runs[0]["cwd"], {})
+
+
+def test_events_of_windsurf(tmp_path):
+    imported = read(written("windsurf-lines", tmp_path))
+    assert plain(imported)[2:14] == [
+        ("SAY", "I look."),
+        ("FILE_READ", "/w/a b.py", "1-9"),
+        ("FILE_WRITE", "/w/a.py", "sha256:" + hashlib.sha256(b"y").hexdigest()[:8]),
+        ("TEST_RUN", "pytest -q", None),
+        ("COMMAND_RUN", "rm -r x", "/w"),
+        ("SEARCH_CODE", "till", "/w"),
+        ("FILE_LIST", "/w/*.py"),
+        ("FILE_LIST", "/w"),
+        ("TOOL_CALL", "memory", "list_resources", '{"server_name":"memory"}'),
+        ("TOOL_CALL", "shop", "list", '{"server_name":"shop","tool_name":"list","arguments":{"limit":3}}'),
+        ("WEB_SEARCH", "tills"),
+        ("TOOL_CALL", "", "oracle", '{"thought":"?"}'),
+    ]
+    outcomes = [step.outcome for step in steps_of(imported)[3:14]]
+    assert outcomes == ["ok", "denied", "failed", "denied", "ok", "ok", "ok", "failed", "ok", "ok", "ok"]
+    assert imported.unknown == {"hologram": 1, "status: dreaming": 1}
+    assert TrailReader(imported.trail).status == "partial"
+
+
+def antigravity_counts(steps):
+    """Count a transcript: a result without an open call of its kind is an action of its own."""
+    gives = {
+        "list_dir": "LIST_DIRECTORY",
+        "view_file": "VIEW_FILE",
+        "run_command": "RUN_COMMAND",
+        "write_file": "CODE_ACTION",
+    }
+    counts = Counter(prompts=0, says=0, comments=0, tools=0, tools_paired=0, model_calls=0)
+    waiting = []
+    for step in steps:
+        kind = step["type"]
+        if kind == "USER_INPUT":
+            counts["prompts"] += 1
+        elif kind == "PLANNER_RESPONSE":
+            counts["says"] += bool(step.get("content"))
+            counts["comments"] += bool(step.get("thinking"))
+            waiting = [gives[call["name"]] for call in step.get("tool_calls", [])]
+            counts["tools"] += len(waiting)
+        elif kind == "CHECKPOINT":
+            counts["comments"] += 1
+        elif kind not in ("CONVERSATION_HISTORY", "SYSTEM_MESSAGE"):
+            counts["tools_paired"] += 1
+            if kind in waiting:
+                waiting.remove(kind)
+            else:
+                counts["tools"] += 1
+    return dict(counts)
+
+
+def test_the_real_transcript_of_antigravity():
+    path = real("antigravity/agent-sessions/cli_small.jsonl")
+    steps = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    (imported,) = twice(path)
+    assert counted(imported) == antigravity_counts(steps)
+    assert counted(imported) == {
+        "prompts": 2,
+        "says": 1,
+        "comments": 4,
+        "tools": 10,
+        "tools_paired": 10,
+        "model_calls": 0,
+    }
+    assert plain(imported)[2] == ("FILE_LIST", "/tmp/repo")
+    assert (imported.model, imported.unknown) == ("Gemini 3.5 Flash (Medium)", {})
+    assert times_of(imported, "PROMPT", "SAY")[:2] == [
+        Moment().read(steps[0]["created_at"]),
+        Moment().read(steps[6]["created_at"]),
+    ]
+    short = sum("content" in step.get("truncated_fields", []) for step in steps)
+    assert imported.skipped["text that the agent shortened"] == short
+
+
+def test_the_documents_of_antigravity_are_refused(tmp_path):
+    document = tmp_path / ".gemini/antigravity-cli/brain/one/task.md"
+    document.parent.mkdir(parents=True)
+    document.write_text("# Task\n")
+    for path in (real("antigravity/agent-sessions/small.md"), document):
+        with pytest.raises(FormatError, match=r"name \.system_generated/logs/transcript\.jsonl beside it"):
+            read(path)
+    (tmp_path / "task.md").write_text("# Task\n")
+    with pytest.raises(FormatError, match=r"it looks like Markdown$"):
+        read(tmp_path / "task.md")
+
+
+def test_steps_of_antigravity(tmp_path):
+    logs = tmp_path / "brain" / "c-1" / ".system_generated" / "logs"
+    logs.mkdir(parents=True)
+    path = written("antigravity-lines", tmp_path)
+    imported = read(path.rename(logs / "transcript.jsonl"))
+    assert plain(imported) == [
+        ("PROMPT", "Mend the till"),
+        ("COMMENT", "First look."),
+        ("SAY", "I look."),
+        ("FILE_READ", "/w/a.py", "1-9"),
+        ("TEST_RUN", "pytest -q", None),
+        ("FILE_EDIT", "/w/a.py", "x", "y"),
+        ("FILE_EDIT", "/w/b.py", "1", "2"),
+        ("TOOL_CALL", "", "mcp_shop_list", '{"limit":3}'),
+        ("FILE_LIST", "/w/*.py"),
+        ("TOOL_CALL", "", "grep_search", "{}"),
+        ("TOOL_CALL", "", "browser_navigate", "{}"),
+        ("COMMENT", "# Resuming"),
+        ("SAY", "Mended."),
+        ("TOOL_CALL", "", "list_directory", "{}"),
+    ]
+    steps = steps_of(imported)
+    assert [(step.outcome, step.exit_code) for step in steps[3:9]] == [
+        ("ok", None), ("failed", 1), ("ok", None), ("failed", None), ("ok", None), ("unknown", None),
+    ]  # fmt: skip
+    assert [step.result is None for step in steps[3:5]] == [True, False]  # the first was shortened
+    assert (imported.cwd, imported.session_id) == ("/w", "c-1")
+    assert imported.unknown == {"BROWSER_NAVIGATE": 1, "HOLOGRAM": 1}
+
+
+# ---- All of them, as a person finds and damages them
+
+
+@pytest.fixture
+def sh(tmp_path):
+    (tmp_path / "home").mkdir()
+    return Shell(make_repository(tmp_path / "shop"), tmp_path / "home")
+
+
+def test_all_sessions_of_a_project_are_imported_by_one_command(sh):
+    home, shop = sh.home, sh.folder
+    sh("init")
+    user = home / ".config/Code/User"
+    window = user / "workspaceStorage/aa"
+    (window / "chatSessions").mkdir(parents=True)
+    (window / "workspace.json").write_text(json.dumps({"folder": shop.as_uri()}))
+    written("copilot-chat", window / "chatSessions")
+    written("copilot-chat-log-lines", window / "chatSessions")
+    here = json.loads(json.dumps(TASK_IN_XML).replace("/w/shop", str(shop)))
+    for extension in ("saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline", "kilocode.kilo-code"):
+        task = user / "globalStorage" / extension / "tasks" / "1772359200000"
+        task.mkdir(parents=True)
+        (task / "api_conversation_history.json").write_text(json.dumps(here["history"]))
+        (task / "ui_messages.json").write_text(json.dumps(here["display"]))
+    for name, folder in (("windsurf-lines", ".windsurf/transcripts"),
+                         ("antigravity-lines", ".gemini/antigravity-cli/brain/c-1/.system_generated/logs")):  # fmt: skip
+        (home / folder).mkdir(parents=True)
+        text = json.dumps(EDITOR_SAMPLES[name][1]).replace('"/w"', json.dumps(str(shop)))
+        text = text.replace(json.dumps('"/w"')[1:-1], json.dumps(json.dumps(str(shop)))[1:-1])
+        path = written(name, home / folder, json.loads(text))
+        path.rename(path.with_name("transcript.jsonl"))
+    told = json.loads(sh("trail", "import", "--all", "--json").out)
+    formats = Counter(one["value"]["format"] for one in told["trails"])
+    assert formats == {"copilot-chat": 2, "cline": 1, "roo-code": 1, "kilo-code": 1, "windsurf": 1, "antigravity": 1}
+    again = json.loads(sh("trail", "import", "--all", "--json").out)
+    assert len(again["trails"]) == len(told["trails"])
+    assert not any(one["changed"] for one in again["trails"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["copilot-chat/copilot_session_simple.json", "copilot-chat/copilot_vscode_event_stream.jsonl",
+                                  "windsurf/windsurf-session-simple.jsonl", "antigravity/agent-sessions/cli_small.jsonl"])  # fmt: skip
+def test_damaged_real_files_are_imported_or_refused(tmp_path, name):
+    source = real(name)
+    data = source.read_bytes()
+    path = tmp_path / source.name
+    chance = random.Random(name)
+    for _ in range(400):
+        damaged = bytearray(data)
+        for _ in range(chance.randint(1, 8)):
+            at = chance.randrange(len(damaged))
+            if chance.random() < 0.5:
+                damaged[at] = chance.randrange(256)
+            else:
+                del damaged[at : at + chance.randint(1, 400)]
+        path.write_bytes(bytes(damaged))
+        try:
+            read(path)
+        except FormatError as error:
+            assert str(path) in str(error)  # noqa: PT017 - either is right

@@ -29,11 +29,11 @@ EXPECTED = {
     "pi-agent": "pi-agent", "qwen-code": "qwen-code", "specstory-md": "specstory", "swe-agent-traj": "swe-agent-traj",
     "windsurf": "windsurf",
 }  # fmt: skip
-EXPECTED_OF_FILE: dict[str, str] = {}
 # Files that lie beside sessions and are none: what tells of a session without being one, and parts of one.
 NO_SESSION = re.compile(
     r"README\.md|.*/(checkpoint-metadata|linked-commits|metadata|state|summary|index)\.json|.*/(content_hash|prompt)\.txt"
     r"|.*/context\.md|traj_\w+\.md|.*\.meta\.json|opencode/schema\.sql|opencode/.*/(message|part)/.*|opencode/.*/migration"
+    r"|.*/context\.md|agent-sessions/small\.md|.*\.meta\.json|opencode/schema\.sql|opencode/.*/(message|part)/.*|opencode/.*/migration"
 )
 
 
@@ -60,8 +60,8 @@ def test_every_real_file_is_of_its_format_and_of_no_other():
         found = found_format(path)
         if NO_SESSION.fullmatch(name.removeprefix(f"{folder}/")) or NO_SESSION.fullmatch(name):
             assert found not in format_names(), name
-        elif EXPECTED_OF_FILE.get(name, EXPECTED[folder]) in format_names():
-            assert found == EXPECTED_OF_FILE.get(name, EXPECTED[folder]), name
+        elif EXPECTED[folder] in format_names():
+            assert found == EXPECTED[folder], name
             seen.add(found)
         else:
             assert found not in format_names(), name
@@ -146,6 +146,7 @@ def test_sessions_are_found_where_the_table_says(tmp_path):
             held = hashlib.sha256(str(project).encode()).hexdigest() if place.held_in == "projectHash" else str(project)
             told = f"# Current Workspace Directory ({project}) Files" if place.told_as else held
             path.write_text(json.dumps({place.held_in.partition("|")[0] or "a": told}))
+            path.write_text(json.dumps({place.held_in or "a": told, "Cwd": json.dumps(str(project))}))
             if place.beside:
                 (folder / place.beside).write_text(path.read_text())
             if place.card[0]:

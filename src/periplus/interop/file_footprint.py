@@ -118,6 +118,7 @@ _BESIDE: Final[Mapping[SourceFormat, Callable[[str], tuple[str, ...]]]] = {
     "agent-trajectories": _alone,
     "aider": _alone,
     "amp": _alone,
+    "antigravity": _alone,
     "atif": _alone,
     "claude-code": _claude_code,
     "cline": _cline,
@@ -143,6 +144,7 @@ _BESIDE: Final[Mapping[SourceFormat, Callable[[str], tuple[str, ...]]]] = {
     "specstory": _alone,
     "roo-code": _task,
     "swe-agent-traj": _alone,
+    "windsurf": _alone,
 }
 
 

@@ -60,8 +60,6 @@ _OTHERS: Final[tuple[tuple[str, tuple[bytes, ...]], ...]] = (
         (b'"protocol_version"', b'"payload"'),
     ),
     ("a session of Kimi Code", (b'"protocol_version"',)),
-    ("a session of Antigravity", (b'"step_index"',)),
-    ("a session of Windsurf", (b'"user_input"',)),
     ("a session of Cursor", (b'"role"', b'"message"', b'"content"')),
     ("a session of Pi or OpenClaw", (b'"type":"session"',)),
 )
@@ -75,7 +73,7 @@ def detect_format(head: Head) -> Format:
         if importer_of(row).is_mine(head):
             return row
     data, path = head.data, head.path
-    looks = looks_like(data)
+    looks = _document(path, data) or looks_like(data)
     refusal = refusal_of(head, looks if looks in _OF_NO_KIND else "")
     if refusal is not None:
         raise FormatError(
@@ -94,6 +92,14 @@ def detect_format(head: Head) -> Format:
         safe="Nothing was imported.",
         mend=mend,
     )
+
+
+def _document(path: str, data: bytes) -> str:
+    """Describe a document that an agent wrote, by the folder that it is in."""
+    is_there = any(part.startswith("antigravity") for part in path.split("/")[:-1])
+    if path.endswith(".md") and is_there and b"\0" not in data[:_PROBE_BYTES]:
+        return "it looks like Markdown, as documents of Antigravity: name .system_generated/logs/transcript.jsonl beside it"
+    return ""
 
 
 def looks_like(head: bytes) -> str:

@@ -89,6 +89,7 @@ _LIKE_CODE: Final = tuple(
     for name in ("Cursor", "VSCodium", "Windsurf", "Antigravity")
     for folder in ((".config",), ("Library", "Application Support"))
 )
+_FOLDER_OF_COMMAND: Final = r'"Cwd"\s*:\s*"\\"((?:[^"\\\n]|\\.){1,4096}?)\\""'  # JSON within a text
 _FOLDER_OF_TASK: Final = r"# Current (?:Working|Workspace) Directory \(((?:[^\"\\\n]|\\.){1,4096}?)\) Files"
 
 
@@ -152,6 +153,17 @@ FORMATS: Final[tuple[Format, ...]] = (
     Format(
         "kilo-code", "Kilo Code", "sessions of Kilo Code", "periplus.interop.importers.kilo_code", "database", grows=False,
         places=(Place((".local", "share", "kilo"), 0, "kilo*.db", held_in=""), *_tasks("kilocode.kilo-code")),
+    ),
+    Format(
+        "antigravity", "Antigravity", "a transcript of Antigravity", "periplus.interop.importers.antigravity", "lines", grows=True,
+        places=tuple(
+            Place((".gemini", name, "brain", "*", ".system_generated", "logs"), 0, "transcript.jsonl", told_as=_FOLDER_OF_COMMAND)
+            for name in ("antigravity-cli", "antigravity")
+        ),
+    ),
+    Format(
+        "windsurf", "Windsurf", "a transcript of Windsurf", "periplus.interop.importers.windsurf", "lines", grows=True,
+        places=(Place((".windsurf", "transcripts"), 0, "*.jsonl"),),
     ),
     Format(
         "droid", "Droid", "a session of Droid", "periplus.interop.importers.droid", "lines", grows=True,

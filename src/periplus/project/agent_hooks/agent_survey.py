@@ -76,5 +76,5 @@ def _waiting(project: ProjectStore, sessions: Iterable[FoundSession]) -> Counter
 
 def _is_held(path: str, names: set[str]) -> bool:
     stem = os.path.basename(path).partition(".")[0]
-    folder = os.path.basename(os.path.dirname(path))
-    return stem in names or folder in names or any(name in stem for name in names)
+    folders = os.path.dirname(path).split(os.sep)
+    return stem in names or not names.isdisjoint(folders) or any(name in stem for name in names)
