@@ -116,3 +116,63 @@ def test_memory_is_bounded_on_a_document_of_200_mb(tmp_path, name):
     found = _run(path)
     assert found["peak"] < MEMORY_BYTES_MAX, found
     assert found["counts"]["tools"] == found["counts"]["tools_paired"] == count
+
+
+def _chat_request(number: int, text: str) -> dict:
+    rounds = [
+        {
+            "response": "look",
+            "toolCalls": [{"id": f"c{number}", "name": "run_in_terminal", "arguments": '{"command": "ls"}'}],
+        }
+    ]
+    results = {f"c{number}": {"content": [{"value": text}]}}
+    metadata = {"toolCallRounds": rounds, "toolCallResults": results}
+    return {"requestId": f"r{number}", "message": {"text": "go"}, "response": [], "result": {"metadata": metadata}}
+
+
+def _task_messages(number: int, text: str) -> list[dict]:
+    call = {"type": "tool_use", "id": f"c{number}", "name": "execute_command", "input": {"command": "ls"}}
+    return [
+        {"role": "user", "content": [{"type": "text", "text": "<task>go</task>"}]},
+        {"role": "assistant", "content": [{"type": "text", "text": "look"}, call]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"c{number}", "content": text}]},
+    ]
+
+
+@pytest.mark.parametrize("name", ["session.json", "session.jsonl", "api_conversation_history.json"])
+def test_memory_is_bounded_on_sessions_of_editors_of_200_mb(tmp_path, name):
+    text = "a line of what was printed, " * 200
+    path = tmp_path / name
+    count, size = 0, 0
+    with path.open("wb") as file:
+        if name == "session.json":
+            file.write(b'{"responderUsername": "GitHub Copilot", "requests": [')
+        elif name == "session.jsonl":
+            file.write(b'{"kind":0,"v":{"version":3,"requests":[]}}\n')
+        else:
+            file.write(b"[")
+        while size < SIZE:
+            if name == "session.json":
+                data = json.dumps(_chat_request(count, text)).encode()
+            elif name == "session.jsonl":
+                added = {"kind": 2, "k": ["requests"], "v": [{**_chat_request(count, text), "result": None}]}
+                done = {"kind": 1, "k": ["requests", count, "result"], "v": _chat_request(count, text)["result"]}
+                data = json.dumps(added).encode() + b"\n" + json.dumps(done).encode() + b"\n"
+            else:
+                data = b",\n".join(json.dumps(message).encode() for message in _task_messages(count, text))
+            file.write(data if not count or name == "session.jsonl" else b",\n" + data)
+            count += 1
+            size += len(data)
+        file.write({"session.json": b"]}", "session.jsonl": b""}.get(name, b"]"))
+    if name == "api_conversation_history.json":
+        entry = {
+            "ts": 1772359200000,
+            "say": "api_req_started",
+            "text": json.dumps({"tokensIn": 3, "tokensOut": 1, "x": text}),
+        }
+        with path.with_name("ui_messages.json").open("wb") as file:
+            file.write(b"[" + b",".join([json.dumps(entry).encode()] * count) + b"]")
+    found = _run(path)
+    assert found["peak"] < MEMORY_BYTES_MAX, found
+    assert found["counts"]["tools"] == found["counts"]["tools_paired"] == found["counts"]["prompts"] == count
+    assert found["counts"]["model_calls"] == (count if name.startswith("api") else 0)
