@@ -14,7 +14,7 @@ from typing import Final
 
 from periplus.interop.conversion.conversation import Chat, blocks_of, text_of_blocks
 from periplus.interop.conversion.intake import PENDING_CALLS_MAX, Call, Intake
-from periplus.interop.importers.cline_tasks.requests import Request, clock_ms
+from periplus.interop.importers.cline_tasks.requests import Request
 from periplus.interop.importers.cline_tasks.tools import plan_tool
 from periplus.interop.importers.cline_tasks.user_texts import (
     exit_code_of,
@@ -26,7 +26,15 @@ from periplus.interop.importers.cline_tasks.user_texts import (
     without_details,
 )
 from periplus.interop.importers.cline_tasks.xml_calls import parts_of
-from periplus.interop.readers.json_values import decode_table, list_of, natural_of, optional_text, table_of, text_of
+from periplus.interop.readers.json_values import (
+    decode_table,
+    list_of,
+    milliseconds_of,
+    natural_of,
+    optional_text,
+    table_of,
+    text_of,
+)
 from periplus.trail.model import Outcome, Status
 
 _SILENT: Final = frozenset({"document", "image", "image_url", "redacted_thinking"})
@@ -54,7 +62,7 @@ class TaskImporter:
         intake = self._intake
         intake.source = number
         role = text_of(message.get("role"))
-        at_ms = clock_ms(message.get("ts"))
+        at_ms = milliseconds_of(message.get("ts"))
         if message.get("isTruncationMarker") is True:
             intake.skip("mark of a truncation")
         elif message.get("isSummary") is True:

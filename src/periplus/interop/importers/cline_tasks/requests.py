@@ -7,18 +7,17 @@ told by the size.
 
 from __future__ import annotations
 
-__all__ = ["Request", "clock_ms", "requests_in"]
+__all__ = ["Request", "requests_in"]
 
 from typing import Final, NamedTuple
 
 from periplus.base.errors import PeriplusError
 from periplus.interop.readers.json_stream import JsonReader
-from periplus.interop.readers.json_values import decode_table, integer_of, natural_of, table_of, text_of
+from periplus.interop.readers.json_values import decode_table, milliseconds_of, natural_of, table_of, text_of
 
 _REQUESTS_MAX: Final = 100_000
 _MILLIONTHS: Final = 1_000_000
 _COST_MAX: Final = 1e9
-_CLOCK_MS_MAX: Final = 253_402_300_799_999
 
 
 class Request(NamedTuple):
@@ -48,7 +47,7 @@ def requests_in(path: str) -> tuple[list[Request], bytes]:
             entry = decode_table(element.data) if not element.name else None
             if entry is None:
                 continue
-            at_ms = clock_ms(entry.get("ts"))
+            at_ms = milliseconds_of(entry.get("ts"))
             if is_open and at_ms is not None:
                 requests[-1] = requests[-1]._replace(ended_ms=at_ms)
                 is_open = False
@@ -58,11 +57,6 @@ def requests_in(path: str) -> tuple[list[Request], bytes]:
     except PeriplusError:
         return [], b""
     return requests, reader.digest
-
-
-def clock_ms(value: object) -> int | None:
-    number = integer_of(value)
-    return number if number is not None and 0 < number <= _CLOCK_MS_MAX else None
 
 
 def _request(at_ms: int | None, entry: dict[str, object]) -> Request:

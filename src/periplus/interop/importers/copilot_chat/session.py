@@ -24,6 +24,7 @@ from periplus.interop.readers.json_values import (
     decode_table,
     integer_of,
     list_of,
+    milliseconds_of,
     natural_of,
     optional_text,
     path_of_url,
@@ -55,7 +56,6 @@ _REFUSALS: Final[tuple[tuple[str, Outcome], ...]] = (
     ("ERROR while calling tool:", "failed"), ("ERROR: Your input to the tool was invalid", "failed"),
 )  # fmt: skip
 _EXIT_CODE: Final = "Command exited with code "
-_CLOCK_MS_MAX: Final = 253_402_300_799_999
 
 
 class ChatImporter:
@@ -118,8 +118,8 @@ class ChatImporter:
         self._end(request, result)
 
     def _note_ms(self, value: object) -> None:
-        at_ms = integer_of(value)
-        if at_ms is not None and 0 <= at_ms <= _CLOCK_MS_MAX:
+        at_ms = milliseconds_of(value)
+        if at_ms is not None:
             self._intake.note_time(at_ms)
 
     def _prompt(self, request: dict[str, object]) -> None:
