@@ -30,7 +30,7 @@ def test_all_known_agents_are_listed_and_none_is_found_on_a_bare_machine(sh):
     assert not any(one.found or one.connected or one.heard or one.waiting for one in told.values())
     assert told["codex"].parts == ["server", "hooks", "instructions", "skill"]
     assert told["aider"].parts == ["instructions"]
-    assert told["vscode"].waiting is None
+    assert told["zed"].waiting is None
     assert (told["codex"].tried, told["cursor"].tried) == ("0.171", "")
     assert told["auggie"].listed
     said = sh("agents", env={"PATH": "/nonexistent"})

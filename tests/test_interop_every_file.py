@@ -48,11 +48,9 @@ OUTCOMES = {
     "opencode/*/part/*small*/*": ("a part of a session of opencode", STORED.format("small")),
     "opencode/*/part/*": ("a part of a session of opencode", STORED.format("large")),
     # Sessions of agents whose format is not imported yet
-    "antigravity/*/cli_small.jsonl": ("a session of Antigravity",),
-    "antigravity/*/small.md": ("it looks like Markdown",),
-    "grok-build/*": ("a JSON document of another program",),
+    "antigravity/*/small.md": ("documents of Antigravity", ".system_generated/logs/transcript.jsonl"),
+    "grok-build/*/summary.json": ("the summary of a session of Grok Build", "chat_history.jsonl"),
     "kimi-code/*/state.json": ("the state of a session of Kimi Code", "agents/main/wire.jsonl"),
-    "windsurf/*": ("a session of Windsurf",),
     "*": IMPORTED,
 }  # fmt: skip
 

@@ -41,4 +41,5 @@ AGENT: Final = Agent(
     NAME, "VS Code", ("code",), (".vscode", "{config}/Code"), (".vscode",), _parts,
     "Start the server once: MCP: List Servers in the command palette.",
     sources=("microsoft/vscode-docs: docs/agent-customization",),
+    format="copilot-chat",
 )  # fmt: skip

@@ -33,4 +33,5 @@ AGENT: Final = Agent(
     "Refresh its list of MCP servers.",
     sources=("antigravity.google/docs: mcp, rules, skills",),
     lacks=("no hooks are set up: its terminal runs those of installed plugins only", "no skill for all projects"),
+    format="antigravity",
 )  # fmt: skip

@@ -32,4 +32,5 @@ AGENT: Final = Agent(
     "Reload the window, and look at the server in its MCP settings.",
     sources=("docs.roocode.com: features/mcp, features/custom-instructions",),
     lacks=(NO_HOOKS,),
+    format="roo-code",
 )  # fmt: skip

@@ -33,4 +33,5 @@ AGENT: Final = Agent(
     "Reload the window. Its server is for all projects, and comes with --scope user.",
     sources=("docs.windsurf.com: windsurf/cascade/mcp, agents-md, memories, skills",),
     lacks=("no servers of one project", "no hooks are set up: those of Cascade tell the model nothing, and refuse by an exit status only"),
+    format="windsurf",
 )  # fmt: skip
