@@ -307,7 +307,7 @@ def _answer(root: str, event: HookEvent, folder: str) -> None:
 
 
 def _reply(root: str, event: HookEvent, answer: Answer, told: Told, uses: Sequence[str], marks: Sequence[str]) -> None:
-    """Print the answer with lines about the ``uses`` of what is edited, and note what was told."""
+    """Print the answer with lines about the ``uses`` of what is edited, and note what was told, and how much that was."""
     if uses:
         answer = answer._replace(
             facts="\n".join([*filter(None, [answer.facts]), _OF_USES, *(f"- {one}" for one in uses)])
@@ -316,8 +316,15 @@ def _reply(root: str, event: HookEvent, answer: Answer, told: Told, uses: Sequen
     if reply is not None:
         _write(json.dumps(reply, ensure_ascii=False) + "\n")
     noted = [*answer.told, *uses, *marks]
-    if noted and os.access(root, os.W_OK):
+    is_writable = (noted or reply is not None) and os.access(root, os.W_OK)
+    if noted and is_writable:
         told.add(noted)
+    if reply is not None and is_writable:
+        from periplus.project.agent_hooks.said_tokens import add_said
+
+        inside = [text for one in reply.values() for text in (one.values() if isinstance(one, dict) else (one,))]
+        said = [text for text in (answer.facts, answer.reason) if text in inside]
+        add_said(os.path.join(root, "hooks"), event.agent, event.session, said, time.time_ns() // 1_000_000)
 
 
 def _uses_of_edit(root: str, event: HookEvent, folder: str, told: Told) -> list[str]:
@@ -501,6 +508,7 @@ def settle(root: str, *, has_time: bool = False) -> None:
 def _settle(root: str, *, has_time: bool) -> None:
     from periplus.base.ids import derived_id
     from periplus.journal import Writer
+    from periplus.project.agent_hooks.said_tokens import fold
     from periplus.project.agent_hooks.session_end import seal_abandoned_sessions
     from periplus.project.agent_hooks.told_facts import remove_old
     from periplus.project.project import Project
@@ -510,6 +518,7 @@ def _settle(root: str, *, has_time: bool) -> None:
         project.hooks.take_in(patience_s=SETTLE_PATIENCE_S)
         seal_abandoned_sessions(project, project.hooks.note)
         remove_old(os.path.join(root, "hooks"))
+        fold(os.path.join(root, "hooks"))
         project.journal.project()
         if has_time and os.access(root, os.W_OK):
             _make_checkpoint(project.journal, writer)

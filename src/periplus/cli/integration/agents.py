@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 from periplus.cli.common.face import Face, columns, visible
 
 if TYPE_CHECKING:
-    from periplus.cli.integration.agents_schemas import AgentCostOut, AgentOut
+    from periplus.cli.integration.agents_schemas import AgentCostOut, AgentOut, AgentsOut
     from periplus.project.agent_hooks.agent_survey import Surveyed
+    from periplus.project.agent_hooks.said_tokens import SaidTokens
 
 _HEADINGS: Final = ("agent", "found", "connected", "hooks heard", "to import", "tried")
 
@@ -23,25 +24,25 @@ def configure(parser: argparse.ArgumentParser, command: str) -> None:  # noqa: A
 
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.common.inputs import sessions_of
-    from periplus.cli.integration.agents_schemas import AgentsOut
+    from periplus.cli.integration.agents_schemas import AgentCostOut, AgentsOut
     from periplus.cli.integration.connection import keeping_of, machine_of
     from periplus.project.agent_hooks.agent_survey import survey
     from periplus.project.agent_hooks.connection import for_person
+    from periplus.server.mcp.connection_cost import largest_cost
 
     machine = machine_of(face, "", "user")
     with face.open() as project:
         places = (project.connecting.here(machine), for_person(machine, keeping_of(face)))
         found = survey(project, places, machine, sessions_of(project.root, face.home, face.environment))
-    result = AgentsOut([_out(one) for one in found], _cost())
+        said = project.hooks.said()
+    result = AgentsOut([_out(one, said.get(one.agent.name)) for one in found], AgentCostOut(*largest_cost()))
 
     def lines() -> Iterator[str]:
         shown = [one for one in result.agents if arguments.all or one.found or one.connected or one.heard]
         others = [one.name for one in result.agents if one not in shown]
         if shown:
             yield from _table([_HEADINGS, *map(_cells, shown)])
-        tokens = result.tokens
-        yield (f"A connected agent spends about {tokens.tools + tokens.instructions + tokens.block + tokens.skill:,} tokens before the first prompt, at most: tools {tokens.tools:,}, "
-               f"instructions of the server {tokens.instructions:,}, block in its file {tokens.block:,}, skill in its list {tokens.skill:,}.")  # fmt: skip
+        yield from _spent(result)
         if others:
             yield f"Not found here: {', '.join(others)}"
         if not any(one.connected for one in result.agents):
@@ -52,19 +53,33 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     return face.emit(result, lines)
 
 
-def _out(one: Surveyed) -> AgentOut:
-    from periplus.cli.integration.agents_schemas import AgentOut
+def _out(one: Surveyed, said: SaidTokens | None) -> AgentOut:
+    from periplus.base.clock import format_ms
+    from periplus.cli.integration.agents_schemas import AgentCostOut, AgentOut, AgentSaidOut
+    from periplus.server.mcp.connection_cost import connection_cost
 
     agent = one.agent
-    return AgentOut(agent.name, agent.title, one.is_found, one.program, list(one.scopes), list(one.parts), one.heard or None,
-                    one.waiting, agent.tried, agent.listed, list(agent.sources), list(agent.lacks))  # fmt: skip
+    return AgentOut(
+        agent.name, agent.title, one.is_found, one.program, list(one.scopes), list(one.parts), one.heard or None, one.waiting, agent.tried,
+        agent.listed, list(agent.sources), list(agent.lacks), AgentCostOut(*connection_cost(one.set_up)) if one.scopes else None,
+        AgentSaidOut(said.last_tokens, said.tokens, said.sessions, format_ms(said.last_ms)) if said is not None else None,
+    )  # fmt: skip
 
 
-def _cost() -> AgentCostOut:
-    from periplus.cli.integration.agents_schemas import AgentCostOut
-    from periplus.server.mcp.connection_cost import largest_cost
+def _spent(result: AgentsOut) -> Iterator[str]:
+    """Yield what being connected costs, and what hooks said."""
+    most = result.tokens
+    here = ", ".join(f"{one.name} {_total(one.tokens):,}" for one in result.agents if one.tokens is not None)
+    yield (f"A connected agent spends about {_total(most):,} tokens before the first prompt, at most: tools {most.tools:,}, instructions of the server "
+           f"{most.instructions:,}, block in its file {most.block:,}, skill in its list {most.skill:,}.{f' Here: {here}.' if here else ''}")  # fmt: skip
+    for one in result.agents:
+        if one.said is not None:
+            several = f", {one.said.all_sessions:,} in {one.said.sessions:,} sessions" if one.said.sessions > 1 else ""
+            yield f"Hooks said to {one.name} about {one.said.last_session:,} tokens in its last session{several}."
 
-    return AgentCostOut(*largest_cost())
+
+def _total(cost: AgentCostOut) -> int:
+    return cost.tools + cost.instructions + cost.block + cost.skill
 
 
 def _cells(one: AgentOut) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["AGENTS_SCHEMAS", "AgentCostOut", "AgentOut", "AgentsOut"]
+__all__ = ["AGENTS_SCHEMAS", "AgentCostOut", "AgentOut", "AgentSaidOut", "AgentsOut"]
 
 from typing import Final
 
@@ -15,7 +15,8 @@ class AgentOut(msgspec.Struct):
     is the last sign of life of a session that its hooks began here, null if there is none. ``waiting`` counts its sessions in
     this project without a trail, null if its sessions cannot be imported. ``tried`` is the version that was driven with these
     files, ``listed`` the version that was seen to list our server from them; without both they are by its documentation, which
-    ``sources`` name. ``lacks`` says what is not there for it.
+    ``sources`` name. ``lacks`` says what is not there for it. ``tokens`` is what it spends before the first prompt, null if it is
+    not connected. ``said`` is what hooks told it in this store, null if nothing.
     """
 
     name: str
@@ -30,17 +31,31 @@ class AgentOut(msgspec.Struct):
     listed: str
     sources: list[str]
     lacks: list[str]
+    tokens: AgentCostOut | None
+    said: AgentSaidOut | None
 
 
 class AgentCostOut(msgspec.Struct):
-    """Estimated tokens that a connected agent spends before the first prompt, of the agent that gets most: the ``tools`` of the
-    server and its ``instructions``, the ``block`` in its file of instructions, and the name and description of the ``skill``.
+    """Estimated tokens that a connected agent spends before the first prompt: the ``tools`` of the server and its ``instructions``,
+    the ``block`` in its file of instructions, and the name and description of the ``skill``. Of all agents together, it is the
+    cost of the one that gets most.
     """
 
     tools: int
     instructions: int
     block: int
     skill: int
+
+
+class AgentSaidOut(msgspec.Struct):
+    """Estimated tokens that hooks of this machine said to an agent: in the last of its ``sessions`` to which they said anything, and
+    in all of them; ``last`` is when that was.
+    """
+
+    last_session: int
+    all_sessions: int
+    sessions: int
+    last: str
 
 
 class AgentsOut(msgspec.Struct, tag_field="schema", tag="periplus.agents/1"):

@@ -124,7 +124,7 @@ def connect_found(face: Face, folder: str, store: str, *, is_wanted: bool | None
 
 def machine_of(face: Face, program: str, scope: str) -> Machine:
     """Read the facts about the machine from the environment."""
-    from periplus.project.agent_hooks.connection import Machine, program_path
+    from periplus.project.agent_hooks.connection import machine_in, program_path
 
     environment = face.environment
     folders = tuple(environment.get("PATH", "").split(os.pathsep))
@@ -134,15 +134,7 @@ def machine_of(face: Face, program: str, scope: str) -> Machine:
         "periplus" if path and scope == "project" else path or program_path(own, folders) or "periplus"
     )
     plain(command, "the path of periplus")
-    return Machine(
-        home=face.home,
-        config=environment.get("XDG_CONFIG_HOME") or os.path.join(face.home, ".config"),
-        codex=environment.get("CODEX_HOME") or os.path.join(face.home, ".codex"),
-        is_mac=sys.platform == "darwin",
-        path=folders,
-        command=(command,),
-        environment=environment,
-    )
+    return machine_in(environment, face.home, command, is_mac=sys.platform == "darwin")
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from periplus.interop.agents.config_files import is_connected
 from periplus.project.agent_hooks.connection import PART_KINDS, Connecting, Machine, find_agents, program_path
 
 if TYPE_CHECKING:
+    from periplus.interop.agents.config_parts import Part
     from periplus.interop.model import FoundSession
     from periplus.project.store import ProjectStore
 
@@ -23,6 +24,7 @@ class Surveyed(NamedTuple):
     """``program`` is the path of its program, empty where it was found by a folder or not at all. ``scopes`` are those
     that it is connected in. ``heard`` is the time of the last sign of life of a session that its hooks began here, empty
     where there is none. ``parts`` are the kinds of what it gets in a project or for a person. ``waiting`` counts its sessions here without a trail, None where its sessions cannot be read.
+    ``set_up`` are its parts in the scopes that it is connected in.
     """
 
     agent: Agent
@@ -32,6 +34,7 @@ class Surveyed(NamedTuple):
     parts: tuple[str, ...]
     heard: str
     waiting: int | None
+    set_up: tuple[Part, ...]
 
 
 def survey(
@@ -47,12 +50,14 @@ def survey(
     rows = []
     for agent in all_agents():
         programs = (program_path(program, machine.path) for program in agent.programs)
-        scopes = tuple(place.site.scope for place in places if is_connected(place.site, agent))
+        connected = [place.site for place in places if is_connected(place.site, agent)]
         count = waiting[agent.format] if agent.format else None
         kinds = {part.what for place in places for part in agent.parts(place.site)}
         parts = tuple(kind for kind in PART_KINDS if kind in kinds)
-        rows.append(Surveyed(agent, next(filter(None, programs), ""), agent.name in found, scopes, parts,
-                             heard.get(agent.name, ""), count))  # fmt: skip
+        rows.append(Surveyed(
+            agent, next(filter(None, programs), ""), agent.name in found, tuple(site.scope for site in connected), parts,
+            heard.get(agent.name, ""), count, tuple(part for site in connected for part in agent.parts(site)),
+        ))  # fmt: skip
     return rows
 
 

@@ -6,7 +6,16 @@ The faces pass in home, settings and the command: see ``Machine``.
 
 from __future__ import annotations
 
-__all__ = ["PART_KINDS", "Connecting", "Finding", "Machine", "ProjectConnecting", "find_agents", "for_person"]
+__all__ = [
+    "PART_KINDS",
+    "Connecting",
+    "Finding",
+    "Machine",
+    "ProjectConnecting",
+    "find_agents",
+    "for_person",
+    "machine_in",
+]
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,6 +60,14 @@ class Machine(NamedTuple):
     path: tuple[str, ...]
     command: tuple[str, ...]
     environment: Mapping[str, str]
+
+
+def machine_in(environment: Mapping[str, str], home: str, command: str, *, is_mac: bool) -> Machine:
+    """Return the facts about a machine from the environment of a person's programs."""
+    config = environment.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    codex = environment.get("CODEX_HOME") or os.path.join(home, ".codex")
+    path = tuple(environment.get("PATH", "").split(os.pathsep))
+    return Machine(home, config, codex, is_mac, path, (command,), environment)
 
 
 class Finding(NamedTuple):

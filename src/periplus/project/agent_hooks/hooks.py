@@ -32,6 +32,7 @@ from periplus.journal import Writer
 if TYPE_CHECKING:
     from periplus.journal.care.doctor import Problem
     from periplus.project.agent_hooks.duplicate_events import DuplicateEvents
+    from periplus.project.agent_hooks.said_tokens import SaidTokens
     from periplus.project.agent_hooks.told_facts import Told
     from periplus.project.store import ProjectStore
     from periplus.project.trail_store.session_runs import RunOfSession
@@ -69,6 +70,12 @@ class ProjectHooks:
         journal = self._project.journal
         note = Note(format_ms(journal.clock.now_ms()), source, self._project.folder, what)
         return leave_note(self.notes_file, note, journal.files)
+
+    def said(self) -> dict[str, SaidTokens]:
+        """Return the tokens that hooks of this store said on this machine, by agent."""
+        from periplus.project.agent_hooks.said_tokens import read_said
+
+        return read_said(self._folder)
 
     def problems(self) -> list[Problem]:
         """Return problems for ``doctor``: events that wait, and the newest notes."""

@@ -40,7 +40,7 @@ class ConnectionCost(NamedTuple):
 
 
 def connection_cost(parts: Iterable[Part]) -> ConnectionCost:
-    """Return the cost of what ``connect`` sets up for one agent."""
+    """Return the cost of what ``connect`` sets up for one agent, in one scope or in both. An agent lists a skill once."""
     parts = tuple(parts)
     tools = instructions = 0
     if any(part.what == "server" for part in parts):
@@ -48,9 +48,9 @@ def connection_cost(parts: Iterable[Part]) -> ConnectionCost:
         tools = estimate_tokens(json.dumps(given, ensure_ascii=False, separators=(",", ":")))
         instructions = estimate_tokens(INSTRUCTIONS)
     blocks = [put(part, None, part.path).decode() for part in parts if isinstance(part, BlockPart)]
-    skills = [
+    skills = {
         "\n".join(_LISTED.findall(part.text)) for part in parts if isinstance(part, WholePart) and part.what == "skill"
-    ]
+    }
     return ConnectionCost(tools, instructions, sum(map(estimate_tokens, blocks)), sum(map(estimate_tokens, skills)))
 
 

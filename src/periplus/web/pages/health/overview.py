@@ -1,4 +1,4 @@
-"""Health at a glance: what is seen at once, the full examination on request, space, checkpoints, peers and hooks."""
+"""Health at a glance: what is seen at once, the full examination on request, space, checkpoints, peers, hooks, and what agents spend."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ __all__ = ["HealthPage", "health"]
 import os
 import platform
 import sqlite3
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from periplus.journal.care.doctor import Examination
     from periplus.journal.care.problem import Problem
     from periplus.project import Project
+    from periplus.project.agent_hooks.said_tokens import SaidTokens
+    from periplus.server.mcp.connection_cost import ConnectionCost
     from periplus.web.background import Job
 
 PROBLEMS_SHOWN_MAX: Final = 200
@@ -111,6 +114,18 @@ class PeerRow(NamedTuple):
     problem: str
 
 
+class AgentRow(NamedTuple):
+    """An agent that is connected, or that hooks told something. ``cost`` is what it spends before the first prompt, None where it is
+    not connected; ``said`` what hooks told it, None for nothing; ``at`` when that was.
+    """
+
+    title: str
+    scopes: tuple[str, ...]
+    cost: ConnectionCost | None
+    said: SaidTokens | None
+    at: str
+
+
 class HealthPage(NamedTuple):
     root: str
     is_sound: bool
@@ -123,6 +138,7 @@ class HealthPage(NamedTuple):
     notes: tuple[Note, ...]
     older_notes: int
     waiting_events: int
+    agents: tuple[AgentRow, ...]
     versions: tuple[tuple[str, str], ...]
 
 
@@ -136,7 +152,7 @@ def health(asked: Asked) -> View:
     shown = HealthPage(
         project.root, not any(one.severity != "note" for one in problems), rows, last_checkup(project.root), _examined(asked), _space(asked),
         _checkpoints(project), _peers(project), tuple(reversed(notes[-NOTES_SHOWN_MAX:])), max(0, len(notes) - NOTES_SHOWN_MAX), events,
-        _versions(),
+        _agents(asked), _versions(),
     )  # fmt: skip
     return View("health/overview.html", "Health", {"page": shown}, "periplus doctor")
 
@@ -300,6 +316,28 @@ def _hooks(project: Project) -> tuple[list[Note], int]:
     except PeriplusError:
         waiting = 0  # the quick check tells why
     return hooks.notes(), waiting
+
+
+def _agents(asked: Asked) -> tuple[AgentRow, ...]:
+    """Return what agents of this machine spend on Periplus: what is in their context at the start, and what hooks said."""
+    from periplus.interop.agents import all_agents
+    from periplus.interop.agents.config_files import is_connected
+    from periplus.project.agent_hooks.connection import for_person, machine_in
+    from periplus.server.mcp.connection_cost import connection_cost
+
+    project, context = asked.project, asked.context
+    machine = machine_in(context.environment, context.home, "periplus", is_mac=sys.platform == "darwin")
+    sites = (project.connecting.here(machine).site, for_person(machine, "").site)
+    told = project.hooks.said()
+    rows = []
+    for agent in all_agents():
+        held = [site for site in sites if is_connected(site, agent)]
+        said = told.get(agent.name)
+        if held or said is not None:
+            cost = connection_cost(part for site in held for part in agent.parts(site)) if held else None
+            at = format_ms(said.last_ms) if said is not None else ""
+            rows.append(AgentRow(agent.title, tuple(site.scope for site in held), cost, said, at))
+    return tuple(rows)
 
 
 def _versions() -> tuple[tuple[str, str], ...]:
