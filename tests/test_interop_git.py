@@ -9,7 +9,7 @@ import pytest
 from interop_support import KEY, Objects, check, named, plain, steps_of
 from periplus.base.errors import EnvironmentFailure, FormatError, NotFoundError
 from periplus.interop import import_git
-from periplus.interop.git_history.history_import import _tokens
+from periplus.interop.git_history.git_output import _tokens
 from periplus.trail.format.reader import TrailReader
 from periplus.trail.opcodes import opcode_name
 

@@ -280,7 +280,7 @@ def test_a_damaged_copy_does_not_take_the_place_of_a_whole_one(session, tmp_path
     shell = session.shell
     assert "imported" in shell("trail", "import", whole).out
     done = shell("trail", "import", damaged)
-    assert "skipped: the store already has a longer copy of this session" in done.out
+    assert "skipped: the store already has a fuller copy of this session" in done.out
     assert "already imported, nothing changed" in shell("trail", "import", whole).out
 
 
@@ -292,7 +292,7 @@ def test_what_gives_way_to_less_is_told_with_what_brings_it_back(session, tmp_pa
     done = shell.json("trail", "import", short).trails[0]
     assert done.before["digest"] == held
     text = shell("trail", "import", long).out
-    assert "skipped: the store already has a longer copy of this session" in text
+    assert "skipped: the store already has a fuller copy of this session" in text
     shell("undo", "--seq", str(done.before_seq))
     assert shell.json("trail", "list").trails[0].value["digest"] == held
 

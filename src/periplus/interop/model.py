@@ -25,8 +25,8 @@ class Imported(NamedTuple):
     history ``commits``. ``skipped`` counts known records that are no steps, by kind; ``unknown`` counts kinds that
     this version does not know; ``unreadable_lines`` has the numbers of the first invalid lines. ``ending`` is the
     known reason for a ``partial`` run, ``left_out`` the number of older commits of a history, ``branch`` the git branch
-    on which a session began. ``original`` is the format of the agent's own record, of which this one is a copy that
-    another tool made.
+    on which a session began. ``original`` is the format of the agent's own record, of which this one is a rendering by
+    another tool. ``keeper`` names the tool in whose repository refs the record was kept, such as ``entire``.
     """
 
     trail: bytes
@@ -53,6 +53,7 @@ class Imported(NamedTuple):
     left_out: int = 0
     branch: str = ""
     original: SourceFormat = ""
+    keeper: str = ""
 
 
 class FoundSession(NamedTuple):

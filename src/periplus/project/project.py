@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from periplus.project.trail_store.cards import ImportedTrail
     from periplus.project.trail_store.lookup import TrailFile
     from periplus.project.trail_store.recording import Abandoned, Recording, Sealed
+    from periplus.project.trail_store.session_import import KeptImports
     from periplus.project.trail_store.session_list import (
         DaySessions,
         SessionFilter,
@@ -476,6 +477,14 @@ class Project(ProjectStore):
         from periplus.project.trail_store.session_import import import_history
 
         return import_history(self, repository, commits_max=commits_max, progress=progress)
+
+    def import_kept(self, repository: str, *, progress: Progress | None = None) -> KeptImports:
+        """Make trails of the sessions that Entire and git-ai keep in the refs of a repository, as the result is
+        iterated over.
+        """
+        from periplus.project.trail_store.session_import import KeptImports
+
+        return KeptImports(self, repository, progress)
 
     def record(
         self,

@@ -98,7 +98,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "trail encode": ("trail encode worklog.json --out run.trail",),
     "trail decode": ("trail decode trl_mw14 --out worklog.json",),
     "trail concat": ("trail concat trl_mw14 trl_9x2k --out both.trail",),
-    "trail import": ("trail import --all", "trail import --git", "trail import session.jsonl"),
+    "trail import": ("trail import --all", "trail import --git", "trail import --kept", "trail import session.jsonl"),
     "trail list": ("trail list",),
     "trail record": ("trail record --agent nightly < steps.jsonl",),
     "trail seal": ("trail seal",),

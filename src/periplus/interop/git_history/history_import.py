@@ -15,11 +15,12 @@ __all__ = ["COMMITS_MAX", "Reached", "commit_id", "file_at", "import_git", "reac
 
 import os
 from collections.abc import Callable, Collection, Iterator
-from typing import IO, TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from periplus.base.errors import FormatError, NotFoundError
 from periplus.interop.git_history.git_names import git_digest
-from periplus.interop.git_history.git_process import ask, cannot_run, check_repository, command, environment, run_git
+from periplus.interop.git_history.git_output import GitTokens
+from periplus.interop.git_history.git_process import ask, check_repository, run_git
 from periplus.interop.model import Imported
 
 if TYPE_CHECKING:
@@ -28,10 +29,7 @@ if TYPE_CHECKING:
     from periplus.trail.model import Digest
 
 COMMITS_MAX: Final = 10_000
-TOKEN_BYTES_MAX: Final = 32 << 20
-_CHUNK_BYTES: Final = 1 << 16
 _RENAMES_MAX: Final = 1000
-_ERROR_BYTES_MAX: Final = 4096
 _CLOCK_S_MAX: Final = 253_402_300_799
 _MARK: Final = b"\x01"
 _FIELDS: Final = 6
@@ -105,7 +103,7 @@ def import_git(
     root = before = ""
     base: Digest | None = None
     commits = 0
-    with _log(repo, "log", *_OPTIONS, *count) as tokens:
+    with GitTokens(repo, "log", *_OPTIONS, *count) as tokens:
         for commit, changes in _commits(tokens, intake):
             commits += 1
             intake.source += 1
@@ -258,60 +256,3 @@ def reachable_from_refs(repo: str, commits: Collection[str]) -> Reached:
         listed = finished.stdout
     unreached = {line.decode("ascii", "replace") for line in listed.split()}
     return Reached(frozenset(unreached.intersection(there)), frozenset(commits) - frozenset(there))
-
-
-class _log:  # noqa: N801 - used as a function
-    """Context manager over the NUL-separated tokens that git prints; raises FormatError where git fails."""
-
-    def __init__(self, repo: str, *arguments: str) -> None:
-        self._repo = repo
-        self._arguments = arguments
-
-    def __enter__(self) -> Iterator[bytes]:
-        import subprocess
-        import tempfile
-
-        self._errors = tempfile.TemporaryFile()
-        try:
-            self._process = subprocess.Popen(  # noqa: S603 - a list of arguments, no shell
-                command(self._repo, self._arguments),
-                env=environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=self._errors,
-            )
-        except OSError as error:
-            self._errors.close()
-            raise cannot_run(error) from error
-        assert self._process.stdout is not None
-        return _tokens(self._process.stdout)
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        assert self._process.stdout is not None
-        if kind is not None:
-            self._process.kill()
-        self._process.stdout.close()
-        code = self._process.wait()
-        self._errors.seek(0)
-        said = self._errors.read(_ERROR_BYTES_MAX).decode("utf-8", "replace").strip()
-        self._errors.close()
-        if kind is None and code:
-            last = said.splitlines()[-1] if said else f"exit code {code}"
-            raise FormatError(f"git could not read the history: {last}", path=self._repo, safe="Nothing was imported.")
-
-
-def _tokens(stream: IO[bytes]) -> Iterator[bytes]:
-    parts: list[bytes] = []
-    size = 0
-    while chunk := stream.read(_CHUNK_BYTES):
-        tokens = chunk.split(b"\0")
-        parts.append(tokens[0])
-        size += len(tokens[0])
-        if size > TOKEN_BYTES_MAX:
-            raise FormatError(f"a commit's message or a name has over {TOKEN_BYTES_MAX >> 20} MiB")
-        if len(tokens) > 1:
-            yield b"".join(parts)
-            yield from tokens[1:-1]
-            parts, size = [tokens[-1]], len(tokens[-1])
-    if any(parts):
-        yield b"".join(parts)

@@ -48,7 +48,7 @@ def is_later(card: dict[str, JSONValue], held: dict[str, JSONValue]) -> bool:
     """Return True where a session's trail should replace the present one: a session grows, an old copy does not.
 
     A trail from hooks (it has no source) gives way to the agent's own record of the session, and never the other way
-    round. A copy that another tool made of the session gives way to both.
+    round. A rendering that another tool made of the session gives way to both.
     """
     if card["digest"] == held.get("digest"):
         return bool(card.get("parent")) and not held.get("parent")  # its parent session is now known
@@ -65,6 +65,8 @@ def is_later(card: dict[str, JSONValue], held: dict[str, JSONValue]) -> bool:
     ends = [str(one.get("ended", "")) for one in (card, held)]
     if card["source_sha256"] and card["source_sha256"] == held.get("source_sha256") and held.get("parent"):
         return bool(card.get("parent"))  # the file of a subagent alone says less of it
+    if card.get("keeper") and not held.get("keeper"):  # as the agent's own record, with secrets replaced
+        return (ends[0], steps[0]) > (ends[1], steps[1])
     return (ends[0], steps[0]) >= (ends[1], steps[1])
 
 
@@ -96,6 +98,8 @@ def card_of(imported: Imported, parent: str) -> dict[str, JSONValue]:
     }
     if imported.original:
         card["original"] = imported.original
+    if imported.keeper:
+        card["keeper"] = imported.keeper
     if imported.branch:
         card["branch"] = imported.branch
     if imported.ending:

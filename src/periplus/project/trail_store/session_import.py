@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["import_history", "import_sessions"]
+__all__ = ["KeptImport", "KeptImports", "import_history", "import_sessions"]
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from periplus.base.errors import FormatError, PeriplusError
 from periplus.base.ids import derived_id
@@ -109,6 +109,53 @@ def import_history(
     entity = project.journal.get("trail", item_id)
     assert entity is not None
     return done._replace(entity=entity, changed=True, is_settled=False)
+
+
+class KeptImport(NamedTuple):
+    """The trails of one file that a repository keeps at ``place``, or why it cannot be imported."""
+
+    place: str
+    trails: list[ImportedTrail]
+    trouble: FormatError | None = None
+
+
+class KeptImports:
+    """Iterates over the imports of all sessions that other tools keep in the refs of ``repository``.
+
+    A session is the same as in the agent's own file, which replaces it when it is at least as long. After the last one
+    ``older``, ``bare`` and ``unread`` count as in ``KeptSessions``.
+    """
+
+    def __init__(self, project: ProjectStore, repository: str, progress: Progress | None) -> None:
+        from periplus.interop.repository_sessions.kept_sessions import KeptSessions
+
+        self.kept = KeptSessions(repository)
+        self._project = project
+        self._progress = progress
+
+    def __iter__(self) -> Iterator[KeptImport]:
+        from periplus.interop import import_transcripts
+        from periplus.project.trail_store.withholding import Withholding
+
+        withholding = Withholding(self._project)
+        key = project_trail_key(self._project)
+        for number, one in enumerate(self.kept):
+            try:
+                sessions = import_transcripts(one.path, trail_key=key, put_object=withholding.put)
+                wanted = [session for session in sessions if session.session_id not in one.elsewhere]
+            except FormatError as error:
+                error.path = one.place  # the file is a copy that is gone by now
+                yield KeptImport(one.place, [], error)
+                continue
+            trails = [_announce(self._project, withholding, _kept(session, one.keeper), "") for session in wanted]
+            if self._progress is not None:
+                self._progress(number + 1, self.kept.total)
+            yield KeptImport(one.place, trails)
+
+
+def _kept(imported: Imported, keeper: str) -> Imported:
+    children = tuple(_kept(child, keeper) for child in imported.children)
+    return imported._replace(keeper=keeper, children=children)
 
 
 def _announce(

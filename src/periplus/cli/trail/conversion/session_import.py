@@ -29,6 +29,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="REPOSITORY",
         help="import the history of a repository (default: this one)",
     )
+    add(
+        "--kept",
+        nargs="?",
+        const=".",
+        metavar="REPOSITORY",
+        help="import the sessions that Entire and git-ai keep in the refs of a repository (default: this one)",
+    )
     add("--all", action="store_true", help="import every session of this project found on this machine")
     add("--found", dest="all", action="store_true", help="an older name of --all")
     add(
@@ -49,19 +56,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.base.errors import NotFoundError, UsageError
 
-    if arguments.follow and arguments.git is not None:
-        raise UsageError("--follow is for session files, not for --git", safe="Nothing was changed.")
+    for option, value in (("--git", arguments.git), ("--kept", arguments.kept)):
+        if arguments.follow and value is not None:
+            raise UsageError(f"--follow is for session files, not for {option}", safe="Nothing was changed.")
     with face.open() as project:
         named = [face.path(path) for path in arguments.files]
         if arguments.follow and (named or arguments.all):
             return _follow(face, project, arguments, named)
         found = _found(face, project) if arguments.all else []
-        if not named and not found and arguments.git is None:
+        if not named and not found and arguments.git is None and arguments.kept is None:
             if arguments.all:
                 raise NotFoundError(
                     f"no session of {project.folder} was found on this machine", mend="Name a session file."
                 )
-            raise UsageError("nothing to import", mend="Name a session FILE, or give --git or --all.")
+            raise UsageError("nothing to import", mend="Name a session FILE, or give --all, --git or --kept.")
         return _import(face, project, arguments, named, found)
 
 
@@ -85,6 +93,8 @@ def _import(face: Face, project: Project, arguments: argparse.Namespace, named: 
         done.append(
             (repository, [project.import_git(repository, commits_max=arguments.max_commits, progress=progress)])
         )
+    if arguments.kept is not None:
+        _import_kept(face, project, face.path(arguments.kept), done, failed)
     paths = [(path, False) for path in named] + [(path, True) for path in found[:_FOUND_MAX] if path not in named]
     for path, only_here in paths:
         try:
@@ -109,6 +119,8 @@ def _import(face: Face, project: Project, arguments: argparse.Namespace, named: 
         face.stderr.write(
             f"periplus: {left_out} older sessions were found but not imported; to import them, name their files.\n"
         )
+    if arguments.all and arguments.kept is None:
+        _tell_of_kept(face, project)
     result = TrailImportOut(
         [trail_out(trail) for _, trails in done for trail in trails], _failures(failed), left_out, _files(done)
     )
@@ -117,6 +129,54 @@ def _import(face: Face, project: Project, arguments: argparse.Namespace, named: 
         lambda: (line for trail in result.trails for line in _import_lines(face, trail, "")),
         failed[0][1].exit_code if failed else 0,
     )
+
+
+def _import_kept(
+    face: Face,
+    project: Project,
+    repository: str,
+    done: list[tuple[str, list[ImportedTrail]]],
+    failed: list[tuple[str, PeriplusError]],
+) -> None:
+    """Import what other tools keep in a repository. What cannot be imported does not stop the others."""
+    from periplus.base.errors import NotFoundError
+
+    before = len(done) + len(failed)
+    imports = project.import_kept(repository, progress=face.progress("kept sessions"))
+    try:
+        for one in imports:
+            if one.trouble is not None:
+                failed.append((one.place, one.trouble))
+            else:
+                done.append((one.place, one.trails))
+    finally:
+        face.clear_progress()
+    kept = imports.kept
+    if kept.bare:
+        notes = "1 note" if kept.bare == 1 else f"{kept.bare:,} notes"
+        face.stderr.write(
+            f"periplus: {notes} of git-ai without messages: those sessions are in the agents' own files.\n"
+        )
+    if kept.unread:
+        face.stderr.write(f"periplus: {kept.unread:,} files left out: too large, unreadable, or not in this clone.\n")
+    if len(done) + len(failed) == before:
+        raise NotFoundError(
+            f"no session is kept in the refs of {repository}",
+            safe="Nothing was changed.",
+            mend="Entire keeps them in entire/checkpoints/v1, git-ai in refs/notes/ai; fetch these refs first.",
+        )
+
+
+def _tell_of_kept(face: Face, project: Project) -> None:
+    """Say that the repository of the project keeps sessions too: they may be other people's, so they are not taken."""
+    from periplus.interop.repository_sessions.ref_listing import kept_refs
+
+    refs = kept_refs(project.folder) if os.path.exists(os.path.join(project.folder, ".git")) else []
+    if refs:
+        names = ", ".join(
+            visible(ref.removeprefix("refs/heads/").removeprefix("refs/remotes/"), 80) for ref in refs[:3]
+        )
+        face.stderr.write(f"periplus: {names} may keep sessions too; to import them: periplus trail import --kept\n")
 
 
 def _follow(face: Face, project: Project, arguments: argparse.Namespace, named: list[str]) -> int:
@@ -187,7 +247,7 @@ def _import_lines(face: Face, trail: TrailOut, indent: str) -> Iterator[str]:
         if trail.changed
         else "already imported, nothing changed"
         if not is_other
-        else "skipped: the store already has a longer copy of this session"
+        else "skipped: the store already has a fuller copy of this session"
     )
     yield f"{indent}{paint.name}{trail.id}{paint.end}  {state}  {visible(value.get('title', ''), 70)}".rstrip()
     yield f"{indent}  {value['format']}: " + (

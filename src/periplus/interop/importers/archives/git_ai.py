@@ -13,7 +13,7 @@ The attributed lines of an imported prompt are counted, not turned into steps, f
 
 from __future__ import annotations
 
-__all__ = ["is_mine", "read"]
+__all__ = ["is_mine", "prompts_of", "read"]
 
 import hashlib
 import io
@@ -73,6 +73,32 @@ def read(source: Source) -> Iterator[Imported]:
             yield imported
     if not count:
         raise note.refusal()
+
+
+def prompts_of(path: str) -> dict[str, int] | None:
+    """Return the messages of each prompt in the note by the id of its session; None for a file that is no note. Raises
+    FormatError, EnvironmentFailure.
+    """
+    from periplus.interop.conversion.source import Head, Source
+
+    if not is_mine(Head.of(path)):
+        return None
+    note = _Note(Source(path, b"", lambda _: b""))
+    found: dict[str, int] = {}
+    for key, data in note.prompts():
+        count, session_id = 0, ""
+        for element in _messages_in(data, path):
+            if element.path:
+                count += 1
+            elif element.name == "agent_id":
+                session_id = text_of(table_of(decode_value(element.data)).get("id"))[:_ID_CHARS_MAX]
+        if count:
+            found[session_id or key] = max(count, found.get(session_id or key, 0))
+    return found
+
+
+def _messages_in(data: bytes, path: str) -> JsonWalker:
+    return JsonWalker(io.BytesIO(data).read, path, (("messages",),))
 
 
 class _Note:
@@ -229,7 +255,7 @@ class _Prompt:
         return imported._replace(original=original.format if original is not None and session_id else "")
 
     def _walker(self) -> JsonWalker:
-        return JsonWalker(io.BytesIO(self._data).read, self._source.path, (("messages",),))
+        return _messages_in(self._data, self._source.path)
 
     def _messages(self, intake: Intake) -> Status:
         chat, moment = Chat(intake), Moment()
