@@ -145,8 +145,8 @@ def test_sessions_are_found_where_the_table_says(tmp_path):
             path = folder / place.pattern.replace("*", "a")
             held = hashlib.sha256(str(project).encode()).hexdigest() if place.held_in == "projectHash" else str(project)
             told = f"# Current Workspace Directory ({project}) Files" if place.told_as else held
-            path.write_text(json.dumps({place.held_in.partition("|")[0] or "a": told}))
-            path.write_text(json.dumps({place.held_in or "a": told, "Cwd": json.dumps(str(project))}))
+            member = place.held_in.partition("|")[0] or "a"
+            path.write_text(json.dumps({member: told, "Cwd": json.dumps(str(project))}))
             if place.beside:
                 (folder / place.beside).write_text(path.read_text())
             if place.card[0]:
