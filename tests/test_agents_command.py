@@ -42,7 +42,7 @@ def test_all_known_agents_are_listed_and_none_is_found_on_a_bare_machine(sh):
 def test_found_by_program_or_files_and_connected_in_each_scope(sh):
     program = sh.home / "bin/zed"
     program.parent.mkdir()
-    program.write_text("#!/bin/sh\n")
+    program.write_text("#!/bin/sh\necho Zed 1.2.3\n")
     program.chmod(0o755)
     (sh.home / ".kiro").mkdir()
     env = {"PATH": os.fspath(program.parent), "XDG_CONFIG_HOME": os.fspath(sh.home / "config")}
@@ -51,6 +51,7 @@ def test_found_by_program_or_files_and_connected_in_each_scope(sh):
     told = rows(sh, env=env)
     assert (told["zed"].found, told["zed"].program) == (True, os.fspath(program))
     assert (told["kiro"].found, told["kiro"].program) == (True, "")
+    assert (told["zed"].version, told["kiro"].version) == ("1.2.3", "")
     assert {name: one.connected for name, one in told.items() if one.connected} == {
         "kiro": ["project", "user"],
         "zed": ["user"],
@@ -100,3 +101,13 @@ def test_the_cost_is_that_of_what_agents_give_their_models(sh):
     tokens = sh.json("agents").tokens
     assert tokens.tools > tokens.block > tokens.instructions > tokens.skill > 0
     assert f"about {tokens.tools + tokens.instructions + tokens.block + tokens.skill:,} tokens" in sh("agents").out
+
+
+def test_a_program_that_the_project_brings_is_not_started(sh):
+    program = sh.folder / "node_modules/.bin/zed"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\ntouch {sh.home}/started\necho 1.2.3\n")
+    program.chmod(0o755)
+    told = rows(sh, env={"PATH": os.fspath(program.parent)})
+    assert (told["zed"].program, told["zed"].version) == (os.fspath(program), "")
+    assert not (sh.home / "started").exists()

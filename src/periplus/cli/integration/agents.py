@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from periplus.project.agent_hooks.agent_survey import Surveyed
     from periplus.project.agent_hooks.said_tokens import SaidTokens
 
-_HEADINGS: Final = ("agent", "found", "connected", "hooks heard", "to import", "tried")
+_HEADINGS: Final = ("agent", "found", "version", "connected", "hooks heard", "to import", "tried")
 
 
 def configure(parser: argparse.ArgumentParser, command: str) -> None:  # noqa: ARG001 - as all commands have it
@@ -26,7 +26,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     from periplus.cli.common.inputs import sessions_of
     from periplus.cli.integration.agents_schemas import AgentCostOut, AgentsOut
     from periplus.cli.integration.connection import keeping_of, machine_of
-    from periplus.project.agent_hooks.agent_survey import survey
+    from periplus.project.agent_hooks.agent_survey import program_versions, survey
     from periplus.project.agent_hooks.connection import for_person
     from periplus.server.mcp.connection_cost import largest_cost
 
@@ -35,7 +35,11 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         places = (project.connecting.here(machine), for_person(machine, keeping_of(face)))
         found = survey(project, places, machine, sessions_of(project.root, face.home, face.environment))
         said = project.hooks.said()
-    result = AgentsOut([_out(one, said.get(one.agent.name)) for one in found], AgentCostOut(*largest_cost()))
+    versions = program_versions(found, machine, places[0].site.folder)
+    result = AgentsOut(
+        [_out(one, said.get(one.agent.name), versions.get(one.agent.name, "")) for one in found],
+        AgentCostOut(*largest_cost()),
+    )
 
     def lines() -> Iterator[str]:
         shown = [one for one in result.agents if arguments.all or one.found or one.connected or one.heard]
@@ -53,7 +57,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
     return face.emit(result, lines)
 
 
-def _out(one: Surveyed, said: SaidTokens | None) -> AgentOut:
+def _out(one: Surveyed, said: SaidTokens | None, version: str) -> AgentOut:
     from periplus.base.clock import format_ms
     from periplus.cli.integration.agents_schemas import AgentCostOut, AgentOut, AgentSaidOut
     from periplus.server.mcp.connection_cost import connection_cost
@@ -62,7 +66,7 @@ def _out(one: Surveyed, said: SaidTokens | None) -> AgentOut:
     return AgentOut(
         agent.name, agent.title, one.is_found, one.program, list(one.scopes), list(one.parts), one.heard or None, one.waiting, agent.tried,
         agent.listed, list(agent.sources), list(agent.lacks), AgentCostOut(*connection_cost(one.set_up)) if one.scopes else None,
-        AgentSaidOut(said.last_tokens, said.tokens, said.sessions, format_ms(said.last_ms)) if said is not None else None,
+        AgentSaidOut(said.last_tokens, said.tokens, said.sessions, format_ms(said.last_ms)) if said is not None else None, version,
     )  # fmt: skip
 
 
@@ -87,8 +91,8 @@ def _cells(one: AgentOut) -> tuple[str, ...]:
     found = visible(one.program) if one.program else "its files" if one.found else "-"
     heard = f"{one.heard[:16]}Z" if one.heard else "never" if "hooks" in one.parts else "has none"
     waiting = "not read" if one.waiting is None else f"{one.waiting:,}"
-    tried = f"version {one.tried}" if one.tried else f"{one.listed} lists it" if one.listed else "by its documentation"
-    return one.name, found, ", ".join(one.connected) or "-", heard, waiting, tried
+    tried = f"{one.tried} tried" if one.tried else f"{one.listed} lists it" if one.listed else "by its documentation"
+    return one.name, found, one.version or "-", ", ".join(one.connected) or "-", heard, waiting, tried
 
 
 def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:

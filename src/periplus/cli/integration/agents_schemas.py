@@ -16,7 +16,8 @@ class AgentOut(msgspec.Struct):
     this project without a trail, null if its sessions cannot be imported. ``tried`` is the version that was driven with these
     files, ``listed`` the version that was seen to list our server from them; without both they are by its documentation, which
     ``sources`` name. ``lacks`` says what is not there for it. ``tokens`` is what it spends before the first prompt, null if it is
-    not connected. ``said`` is what hooks told it in this store, null if nothing.
+    not connected. ``said`` is what hooks told it in this store, null if nothing. ``version`` is that of the
+    program, empty if it was not found or tells none.
     """
 
     name: str
@@ -33,6 +34,7 @@ class AgentOut(msgspec.Struct):
     lacks: list[str]
     tokens: AgentCostOut | None
     said: AgentSaidOut | None
+    version: str
 
 
 class AgentCostOut(msgspec.Struct):

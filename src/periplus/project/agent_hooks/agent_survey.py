@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["Surveyed", "survey"]
+__all__ = ["Surveyed", "program_versions", "survey"]
 
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from periplus.base.named_tuple import NamedTuple
 from periplus.interop.agents import Agent, all_agents
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from periplus.interop.agents.config_parts import Part
     from periplus.interop.model import FoundSession
     from periplus.project.store import ProjectStore
+
+
+_PROGRAMS_AT_ONCE: Final = 8
 
 
 class Surveyed(NamedTuple):
@@ -59,6 +62,30 @@ def survey(
             heard.get(agent.name, ""), count, tuple(part for site in connected for part in agent.parts(site)),
         ))  # fmt: skip
     return rows
+
+
+def program_versions(rows: Sequence[Surveyed], machine: Machine, folder: str) -> dict[str, str]:
+    """Return the versions of the programs that were found, by agent; those that tell none are left out. Most are read from
+    the program's package; the others are started with ``--version``, all at once. A program in the project ``folder`` is not: a repository may bring it.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    from periplus.interop.agents.connection_probe import program_version
+
+    real = os.path.join(os.path.realpath(folder), "")
+    programs = {row.agent.name: row.program for row in rows if row.program}
+    trusted = {
+        name: path
+        for name, path in programs.items()
+        if os.path.isabs(path) and not os.path.realpath(path).startswith(real) and not path.startswith(real)
+    }
+
+    def version(path: str) -> str:
+        return program_version(path, cwd=machine.home, environment=machine.environment)
+
+    with ThreadPoolExecutor(_PROGRAMS_AT_ONCE) as pool:
+        found = zip(trusted, pool.map(version, trusted.values()), strict=True)
+        return {name: text for name, text in found if text}
 
 
 def _heard(project: ProjectStore) -> dict[str, str]:
