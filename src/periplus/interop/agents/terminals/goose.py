@@ -37,5 +37,6 @@ AGENT: Final = Agent(
     "Restart it. Its server is for all projects, and comes with --scope user.",
     sources=("block/goose: documentation/docs/guides: config-files, context-engineering; crates/goose/src/config/extensions.rs",),
     lacks=("no servers of one project", NO_HOOKS),
+    format="goose",
     unmarked=("project",),
 )  # fmt: skip

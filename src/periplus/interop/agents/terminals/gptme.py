@@ -41,4 +41,5 @@ AGENT: Final = Agent(
     tried="0.35",
     sources=("gptme 0.35.1: gptme/config, gptme/lessons/index.py, gptme/prompts/workspace.py",),
     lacks=(NO_HOOKS,),
+    format="gptme",
 )  # fmt: skip

@@ -57,5 +57,6 @@ AGENT: Final = Agent(
         "where a project has .hermes.md or HERMES.md, it does not read AGENTS.md",
         "hooks tell it facts with a prompt only, the brief with the first one; of a tool call they can only refuse",
     ),
+    format="hermes",
     unmarked=("project",),
 )  # fmt: skip

@@ -38,4 +38,5 @@ AGENT: Final = Agent(
     "Restart it, and trust the folder when it asks. Its server is for all projects, and comes with --scope user.",
     sources=("mistralai/mistral-vibe 2.18.4: README.md, vibe/core/config, vibe/core/skills",),
     lacks=("no server of one project, unless it has a .vibe/config.toml, which hides a person's own", NO_HOOKS),
+    format="mistral-vibe",
 )  # fmt: skip

@@ -40,6 +40,6 @@ AGENT: Final = Agent(
     listed="2026.9.6",
     sources=("openclaw 2026.9.6: docs/gateway/config-extensions.md, docs/cli/mcp, docs/tools/skills.md, docs/concepts/agent-workspace.md",),
     lacks=("no servers of one project", NO_HOOKS),
-    format="pi-agent",
+    format="openclaw",
     unmarked=("project",),
 )  # fmt: skip
