@@ -127,7 +127,8 @@ class Run:
 
 class Client:
     """``name`` is Periplus' own for it; ``files`` are settings that the project had before; ``leaves`` are names of what the client itself leaves in it.
-    ``tells_of_files``: what its hooks say of a file that is read reaches the model. ``says_end``: its hooks are told when a session ends. ``node`` is the oldest version of Node that its script runs in, 0 for a program
+    ``tells_of_files``: what its hooks say of a file that is read reaches the model. ``says_end``: its hooks are told when a session ends. ``continues``: a session
+    goes on without a terminal. ``node`` is the oldest version of Node that its script runs in, 0 for a program
     that needs none. ``reads_first``: it refuses to edit a file that the model has not read by its tool.
     ``told_times``: it gives the model the text of a server's answer, and with 2 also its structured content. ``scope`` are more words
     for `connect`; ``steps`` are the steps of the session of ``client_contract``, by kind.
@@ -137,6 +138,7 @@ class Client:
     has_hooks = True
     tells_of_files = True
     says_end = True
+    continues = True
     program: str  # a pattern in INSTALLED, of the package for this machine
     node = 0
     reads_first = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["EDITOR_CLIENTS", "KiloCode", "QwenCode"]
+__all__ = ["EDITOR_CLIENTS", "Cline", "KiloCode", "QwenCode"]
 
 import json
 import os
@@ -90,4 +90,48 @@ class KiloCode(Opencode):
         }  # fmt: skip
 
 
-EDITOR_CLIENTS: tuple[Client, ...] = (QwenCode(), KiloCode())
+class Cline(Client):
+    name = "cline"
+    says_end = False
+    continues = False
+    told_times = 2
+    program = "@cline/cli-*/bin/cline"
+    scope = ("--scope", "user")
+    steps: Mapping[str, int] = {
+        "PROMPT": 1,
+        "MODEL_CALL": 4,
+        "TOOL_CALL": 1,
+        "COMMAND_RUN": 1,
+        "FILE_EDIT": 1,
+        "SAY": 1,
+    }
+
+    def prepare(self, shop, url):
+        settings = {"provider": "openai-compatible", "apiKey": "test", "model": "chat-test", "baseUrl": f"{url}/v1"}
+        provider = {"settings": settings, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
+        kept = {
+            "version": 1,
+            "lastUsedProvider": "openai-compatible",
+            "modes": {},
+            "providers": {"openai-compatible": provider},
+        }
+        write(shop.home / ".cline/data/settings/providers.json", kept)
+        return {"CLINE_NO_AUTO_UPDATE": "1", "CLINE_NO_INTERACTIVE": "1"}
+
+    def words(self, prompt, *, goes_on):
+        return [prompt]
+
+    def read(self, shop, *paths):
+        return calls(("read_files", {"files": [{"path": os.fspath(shop.folder / path)} for path in paths]}))
+
+    def edit(self, shop, path, old, new):
+        return calls(("editor", {"path": os.fspath(shop.folder / path), "old_text": old, "new_text": new}))
+
+    def command(self, command):
+        return calls(("run_commands", {"commands": [command]}))
+
+    def tool(self, name, args):
+        return calls((f"periplus__{name}", args))
+
+
+EDITOR_CLIENTS: tuple[Client, ...] = (QwenCode(), KiloCode(), Cline())

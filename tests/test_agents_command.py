@@ -61,13 +61,13 @@ def test_found_by_program_or_files_and_connected_in_each_scope(sh):
 
 
 def test_what_an_agent_does_not_have_is_not_checked(sh):
-    """Cline has servers for a person only, and no hooks of ours: both scopes belong together."""
-    sh("connect", "cline", "aider")
-    sh("connect", "cline", "--scope", "user", env={"XDG_CONFIG_HOME": os.fspath(sh.home / "config")})
-    found = sh.json("connect", "--check", "cline", "aider")
+    """Windsurf has servers for a person only, and no hooks of ours: both scopes belong together."""
+    sh("connect", "windsurf", "aider")
+    sh("connect", "windsurf", "--scope", "user", env={"XDG_CONFIG_HOME": os.fspath(sh.home / "config")})
+    found = sh.json("connect", "--check", "windsurf", "aider")
     assert [(one.agent, one.what) for one in found.findings if one.what != "command"] == [
-        ("cline", "instructions"),
-        ("cline", "skill"),
+        ("windsurf", "instructions"),
+        ("windsurf", "skill"),
         ("aider", "instructions"),
     ]
 

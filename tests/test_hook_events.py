@@ -103,6 +103,8 @@ EVENTS = [
      {"kind": "after-tool", "call": "t", "response": "a.py"}),
     ("kimi-code", "PostToolUseFailure", {**KIMI, "tool_name": "Bash", "tool_input": {}, "error": {"name": "Error", "message": "exit 2"}},
      {"is_failed": True, "error": "exit 2"}),
+    ("cline", "PostToolUse", {"session_id": "1_a", "cwd": "/p", "tool_name": "run_commands", "tool_input": {"command": "ls\npwd"}, "tool_response": "[]"},
+     {"kind": "after-tool", "session": "1_a"}),
     ("kilo-code", "PostToolUse", {"session_id": "k-1", "cwd": "/p", "tool_name": "bash", "tool_input": {"command": "ls"}, "tool_response": "a"},
      {"kind": "after-tool", "session": "k-1"}),
     ("grok-build", "PostToolUse", {**GROK, "hookEventName": "post_tool_use", "toolName": "run_terminal_command", "toolUseId": "t", "toolInput": {"command": "ls"},

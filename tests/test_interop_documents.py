@@ -20,6 +20,7 @@ from interop_support import KEY, SHARED, Objects, check, named, plain, steps_of
 from periplus.base.errors import FormatError
 from periplus.interop import import_transcripts
 from periplus.interop.importers.inspect_ai.log import DIRECTORY_BYTES_MAX, MEMBER_BYTES_MAX
+from periplus.trail.format.reader import TrailReader
 
 SECRET = "ghp_Zq3vT8xK2mW9rB5nL7cJ4dF6hG1sA0pQ"
 FILES = {
@@ -668,3 +669,22 @@ def test_files_with_nothing_in_them(text, tmp_path):
     path = tmp_path / "a.json"
     path.write_text(text, encoding="utf-8")
     assert attempted(path) in (None, []) or len(attempted(path)) == 1
+
+
+def test_the_wrapping_of_cline_is_no_part_of_a_prompt(tmp_path):
+    """Version 3.0.65 puts the mode around what a person typed, and names servers within the names of tools."""
+    said = '<user_input mode="act">Oil the <user_input> wheels</user_input>'
+    call = {"type": "tool_use", "id": "c1", "name": "periplus__recall", "input": {"question": "Which?"}}
+    document = {
+        "version": 1, "updated_at": "2026-11-29T01:22:09.163Z", "agent": "lead", "sessionId": "s1", "origin": {"source": "cli", "version": "3.0.65"},
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": said}]},
+            {"role": "user", "content": [{"type": "text", "text": '<hook_context source="RunStart">\nA fact.\n</hook_context>'}]},
+            {"role": "assistant", "content": [call]},
+        ],
+    }  # fmt: skip
+    (tmp_path / "s1.messages.json").write_text(json.dumps(document))
+    ((imported,), _) = read_all(tmp_path / "s1.messages.json")
+    assert [step.operands[0] for step in named(imported, "PROMPT")] == ["Oil the <user_input> wheels"]
+    assert [step.operands[:2] for step in named(imported, "TOOL_CALL")] == [("periplus", "recall")]
+    assert TrailReader(imported.trail).header.tool_version == "3.0.65"

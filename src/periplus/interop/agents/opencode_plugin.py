@@ -4,109 +4,70 @@ from __future__ import annotations
 
 __all__ = ["plugin"]
 
-import json
-import os
 from typing import Final
 
 from periplus.interop.agents.agent_model import HOOK_SECONDS, Site
 from periplus.interop.agents.config_parts import WholePart
-from periplus.interop.agents.markdown_block import OPEN_SEAL
+from periplus.interop.agents.plugin_script import plugin_part
 
-# Sends every event to `periplus hook` in the form of Claude Code's hooks. It must never fail or wait for long.
 _PLUGIN: Final = """\
-// Written by `periplus connect {agent}`; `periplus disconnect {agent}` removes it. ({seal})
-import {{ spawn }} from "node:child_process"
-
-const COMMAND = {command}
-const LIMIT_MS = {limit}
 const FACTS_MAX = 50
 
-function tell(name, cwd, payload) {{
-  return new Promise((resolve) => {{
-    let out = ""
-    try {{
-      const child = spawn(COMMAND[0], [...COMMAND.slice(1), "hook", name, "--agent", "{agent}"], {{
-        cwd,
-        stdio: ["pipe", "pipe", "ignore"],
-      }})
-      const timer = setTimeout(() => child.kill(), LIMIT_MS)
-      const end = () => {{
-        clearTimeout(timer)
-        try {{
-          resolve(JSON.parse(out))
-        }} catch {{
-          resolve({{}})
-        }}
-      }}
-      child.on("error", end)
-      child.on("close", end)
-      child.stdin.on("error", () => {{}})
-      child.stdout.on("data", (data) => (out += data))
-      child.stdin.end(JSON.stringify({{ ...payload, cwd, hook_event_name: name }}))
-    }} catch {{
-      resolve({{}})
-    }}
-  }})
-}}
-
-export const Periplus = async ({{ directory }}) => {{
+export const Periplus = async ({ directory }) => {
   const facts = new Map() // of a session, what it was told: each call to the model needs all of it, and titles are calls, too
   const begun = new Map() // of a session, the hook of its start: opencode does not wait for events, and has none for a session that goes on
 
-  const ask = async (name, session_id, payload = {{}}) => {{
-    const said = (await tell(name, directory, {{ session_id, ...payload }}))?.hookSpecificOutput ?? {{}}
-    if (said.additionalContext) {{
+  const ask = async (name, session_id, payload = {}) => {
+    const said = (await tell(name, directory, { session_id, ...payload }))?.hookSpecificOutput ?? {}
+    if (said.additionalContext) {
       const [first, ...others] = [...(facts.get(session_id) ?? []), said.additionalContext]
       facts.set(session_id, [first, ...others.slice(1 - FACTS_MAX)])
-    }}
+    }
     return said
-  }}
+  }
 
-  const begin = (session_id, source) => {{
-    if (!begun.has(session_id)) begun.set(session_id, ask("SessionStart", session_id, {{ source }}))
+  const begin = (session_id, source) => {
+    if (!begun.has(session_id)) begun.set(session_id, ask("SessionStart", session_id, { source }))
     return begun.get(session_id)
-  }}
+  }
 
-  return {{
-    event: async ({{ event }}) => {{
+  return {
+    event: async ({ event }) => {
       const info = event.properties?.info
       if (event.type === "session.created") await begin(info?.id, "startup")
       if (event.type === "session.idle") await ask("Stop", event.properties?.sessionID)
-      if (event.type === "session.deleted") {{
+      if (event.type === "session.deleted") {
         await ask("SessionEnd", info?.id)
         facts.delete(info?.id)
         begun.delete(info?.id)
-      }}
-    }},
-    "chat.message": async (input, output) => {{
+      }
+    },
+    "chat.message": async (input, output) => {
       const prompt = output.parts.filter((part) => part.type === "text").map((part) => part.text).join("\\n")
       await begin(input.sessionID, "compact")
-      await ask("UserPromptSubmit", input.sessionID, {{ prompt }})
-    }},
-    "experimental.chat.system.transform": async (input, output) => {{
+      await ask("UserPromptSubmit", input.sessionID, { prompt })
+    },
+    "experimental.chat.system.transform": async (input, output) => {
       output.system.push(...(facts.get(input.sessionID) ?? []))
-    }},
-    "tool.execute.before": async (input, output) => {{
+    },
+    "tool.execute.before": async (input, output) => {
       if (!["edit", "write", "patch", "multiedit", "apply_patch", "read", "bash", "shell"].includes(input.tool)) return
-      const call = {{ tool_name: input.tool, tool_input: output.args, tool_use_id: input.callID }}
+      const call = { tool_name: input.tool, tool_input: output.args, tool_use_id: input.callID }
       const said = await ask("PreToolUse", input.sessionID, call)
       if (said.permissionDecision === "deny") throw new Error(said.permissionDecisionReason ?? "refused by Periplus")
-    }},
-    "tool.execute.after": async (input, output) => {{
-      const call = {{ tool_name: input.tool, tool_input: input.args, tool_use_id: input.callID }}
-      await ask("PostToolUse", input.sessionID, {{ ...call, tool_response: output.output }})
-    }},
-    "experimental.session.compacting": async (input) => {{
+    },
+    "tool.execute.after": async (input, output) => {
+      const call = { tool_name: input.tool, tool_input: input.args, tool_use_id: input.callID }
+      await ask("PostToolUse", input.sessionID, { ...call, tool_response: output.output })
+    },
+    "experimental.session.compacting": async (input) => {
       await ask("PreCompact", input.sessionID)
-    }},
-  }}
-}}
+    },
+  }
+}
 """
 
 
 def plugin(site: Site, agent: str, folder: str) -> WholePart:
     """Return the plugin of ``agent`` in its ``folder`` of plugins."""
-    text = _PLUGIN.format(
-        seal=OPEN_SEAL, agent=agent, command=json.dumps(list(site.command)), limit=HOOK_SECONDS * 1_000
-    )
-    return WholePart(os.path.join(folder, "periplus.js"), "hooks", text)
+    return plugin_part(site, agent, folder, _PLUGIN, limit_ms=HOOK_SECONDS * 1_000)

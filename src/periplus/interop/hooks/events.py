@@ -71,6 +71,7 @@ AGENTS: Final[dict[str, HookAgent]] = {
         HookAgent("kilo-code", "kilo-code", "claude", _TELLS, asks=False),
         HookAgent("grok-build", "grok-build", "gemini", frozenset(), asks=False),
         HookAgent("hermes", "hermes", "hermes", frozenset({"prompt"}), asks=False),
+        HookAgent("cline", "cline", "claude", _TELLS, asks=False),
     )
 }
 _NAMES: Final[dict[HookKind, str]] = {
@@ -353,7 +354,7 @@ _PATH_FIELDS: Final = (
 )  # fmt: skip
 _SHELLS: Final = frozenset({
     "bash", "shell", "localshell", "shellcommand", "containerexec", "execcommand", "runshellcommand", "runcommand", "runinterminal",
-    "runterminalcommand", "runterminalcmd", "terminal",
+    "runterminalcommand", "runterminalcmd", "terminal", "runcommands",
 })  # fmt: skip
 _COMMAND_CHARACTERS_MAX: Final = 1 << 16
 _WORDS_MAX: Final = 500

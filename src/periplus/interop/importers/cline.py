@@ -13,6 +13,7 @@ __all__ = ["ClineImporter", "is_mine", "read"]
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +28,7 @@ from periplus.interop.readers.json_stream import JsonReader
 from periplus.interop.readers.json_values import (
     Moment,
     decode_loosely,
+    decode_table,
     integer_of,
     list_of,
     natural_of,
@@ -55,6 +57,7 @@ _ENDED: Final[dict[str, Status]] = {
 }
 _COMPLETED: Final = frozenset({"completed", "done", "success"})
 _SILENT_BLOCKS: Final = frozenset({"image", "document", "redacted_thinking"})
+_INPUT: Final = re.compile(r"<user_input(?: [^>]{0,100})?>(.*)</user_input>", re.DOTALL)  # around a prompt
 _DETAILS: Final = ("<environment_details>", "</environment_details>")
 
 
@@ -159,6 +162,8 @@ class ClineImporter:
                 self._intake.session_id = msgspec.json.decode(data, type=str) or self._intake.session_id
             except _REFUSED:
                 self._intake.skip(f"document: {name}")
+        elif name == "origin":
+            self._intake.version = optional_text((decode_table(data) or {}).get("version")) or self._intake.version
         elif name not in ("version", "messages"):
             self._intake.skip(f"document: {name}")
 
@@ -274,7 +279,8 @@ class ClineImporter:
         text = self._intake.typed(text).strip()
         if text.startswith("<task>") and text.endswith("</task>"):
             text = text.removeprefix("<task>").removesuffix("</task>").strip()
-        return text
+        wrapped = _INPUT.fullmatch(text)
+        return wrapped[1].strip() if wrapped is not None else text
 
     def _result(self, block: dict[str, object]) -> None:
         call = self._open.pop(text_of(block.get("tool_use_id")), None)
@@ -325,6 +331,9 @@ def _plan(intake: Intake, name: str, given: object, cwd: str | None) -> list[Pla
     steps = planner(intake, arguments, cwd) if planner is not None and arguments else []
     if steps and len(steps) <= _PARTS_MAX:
         return steps
+    server, mark, tool = name.partition("__")
+    if server and mark and tool and server != "mcp":
+        return [tool_call(intake, server, tool, given)]
     return plan_tool(intake, name, arguments, cwd) if arguments else [tool_call(intake, "", name, given)]
 
 
