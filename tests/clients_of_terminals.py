@@ -4,6 +4,8 @@ from __future__ import annotations
 
 __all__ = ["TERMINAL_CLIENTS"]
 
+import json
+
 import pytest
 from msgspec.structs import replace
 
@@ -166,4 +168,44 @@ class Hermes(PythonClient):
         return calls((f"mcp__periplus__{name}", args))
 
 
-TERMINAL_CLIENTS: tuple[Client, ...] = (KimiCode(), Pi(), Gptme(), Hermes())
+class OpenClaw(Client):
+    """Its run of one turn keeps its sessions only where it is told of a folder of its state."""
+
+    name = "openclaw"
+    program = ".bin/openclaw"
+    node = 24
+    has_hooks = False
+    says_end = False
+    scope = ("--scope", "user")
+    steps = SCRIPTED
+
+    def prepare(self, shop, url):
+        path = shop.home / ".openclaw/openclaw.json"
+        model = {"id": "chat-test", "name": "Test", "contextWindow": 200_000, "maxTokens": 8_000}
+        provider = {"baseUrl": f"{url}/v1", "apiKey": "test", "api": "openai-completions", "models": [model]}
+        settings = {
+            "models": {"mode": "merge", "providers": {"scripted": provider}},
+            "agents": {"defaults": {"model": {"primary": "scripted/chat-test"}}},
+            # Else the tools of servers are behind one that searches for them.
+            "tools": {"toolSearch": False},
+        }
+        write(path, {**settings, **json.loads(path.read_text())})
+        return {}
+
+    def words(self, prompt, *, goes_on):
+        return ["agent", "exec", "--state-dir", "../home/.openclaw", prompt]
+
+    def read(self, shop, *paths):
+        return calls(*(("read", {"path": path}) for path in paths))
+
+    def edit(self, shop, path, old, new):
+        return calls(("edit", {"path": path, "edits": [{"oldText": old, "newText": new}]}))
+
+    def command(self, command):
+        return calls(("exec", {"command": command}))
+
+    def tool(self, name, args):
+        return calls((f"periplus__{name}", args))
+
+
+TERMINAL_CLIENTS: tuple[Client, ...] = (KimiCode(), Pi(), Gptme(), Hermes(), OpenClaw())

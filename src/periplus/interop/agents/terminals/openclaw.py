@@ -39,7 +39,11 @@ AGENT: Final = Agent(
     "A running gateway reads its file anew; openclaw mcp list names the server. It is for all projects, and comes with --scope user.",
     listed="2026.9.6",
     sources=("openclaw 2026.9.6: docs/gateway/config-extensions.md, docs/cli/mcp, docs/tools/skills.md, docs/concepts/agent-workspace.md",),
-    lacks=("no servers of one project", NO_HOOKS),
+    lacks=(
+        "no servers of one project",
+        "the model finds the server's tools by a search of its own, unless tools.toolSearch is false",
+        NO_HOOKS,
+    ),
     format="openclaw",
     unmarked=("project",),
 )  # fmt: skip
