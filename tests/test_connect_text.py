@@ -662,6 +662,7 @@ def value_lines(text):
         ("servers:\n  a: 1\nservers:\n  b: 1\n", "line 3: servers is there twice"),
         ("servers:\n  periplus:\n    cmd: mine\n", r"servers\.periplus exists already"),
         ("servers:\n\ta: 1\n", r"line 2: column 1: a tab"),
+        ("a: 1\n \t\nb: 1\n", r"line 2: column 2: a tab"),
         ("a: 1\n---\nservers:\n", "another document|a key with a colon"),
         ("%YAML 1.2\n---\na: 1\n", "a directive"),
         ("? a\n: b\n", "no block mapping"),
@@ -736,7 +737,9 @@ def test_hostile_yaml_is_changed_as_meant_or_refused(data):
         told(error)
         return
     assert standing(YAML, after, "f") == "current"
-    assert loaded(after.decode())["servers"]["periplus"]["timeout"] == 300
+    assert after.startswith(data.removesuffix(b"\n")) or b"servers" in data
+    if loaded(data.decode()) is not None:  # PyYAML refuses tabs where YAML 1.2 has them
+        assert loaded(after.decode())["servers"]["periplus"]["timeout"] == 300
 
 
 def test_an_entry_that_another_program_wrote_anew_is_ours():

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 BLANKS: Final = re.compile("[ \t\r\n\v\f\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]*")
 LINE_END: Final = re.compile("[\n\r\u2028\u2029]|\\Z")
 _STRING: Final = re.compile(
-    r'"(?:[^"\\\n\r]|\\(?:\r\n|.))*+"' + r"|'(?:[^'\\\n\r]|\\(?:\r\n|.))*+'",
+    r'"(?>(?:[^"\\\n\r]|\\(?:\r\n|.))*)"' + r"|'(?>(?:[^'\\\n\r]|\\(?:\r\n|.))*)'",
     re.DOTALL,
 )
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(\r\n|.))", re.DOTALL)
@@ -21,7 +21,7 @@ _NUMBER: Final = re.compile(
     r"(?![\w$.])"
 )
 _UNICODE: Final = r"\\u[0-9a-fA-F]{4}"
-_NAME: Final = re.compile(rf"(?:[$_]|[^\W\d]|{_UNICODE})(?:[$\w\u200c\u200d]|{_UNICODE})*+")
+_NAME: Final = re.compile(rf"(?:[$_]|[^\W\d]|{_UNICODE})(?>(?:[$\w\u200c\u200d]|{_UNICODE})*)")
 _PLAIN: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"}
 _CONTINUED: Final = ("\n", "\r", "\r\n", "\u2028", "\u2029")
 _NAN: Final = math.nan  # the same object each time: values are compared, and it equals nothing else

@@ -34,27 +34,27 @@ OPAQUE: Final = Opaque()
 Kind: TypeAlias = Literal["mapping", "sequence", "flow", "scalar", "block scalar", "nothing"]
 
 _FOREIGN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff]|\r(?!\n)")
-_SKIPPED: Final = re.compile(r"[ \t]*(?:#[^\n]*)?(?:\n|\r\n|\Z)")
+_SKIPPED: Final = re.compile(r" *(?:#[^\n]*)?(?:\n|\r\n|\Z)")  # some parsers refuse a tab even there
 _SPACES: Final = re.compile(r" *")
 _BLANKS: Final = re.compile(r"[ \t]*")
 _LINE_REST: Final = re.compile(r"(?:[ \t]+#[^\n]*|[ \t]*\r?)(?:\n|\Z)")
 _MARKER: Final = re.compile(r"(?:---|\.\.\.)(?=\s|\Z)")
 _MARKER_BELOW: Final = re.compile(r"\n(?:---|\.\.\.)(?=\s|\Z)")
 _DASH: Final = re.compile(r"-(?=\s|\Z)")
-_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|\'(?:[^\']|\'\')*+\'', re.DOTALL)
+_QUOTED: Final = re.compile(r'"(?>(?:[^"\\]|\\.)*)"|\'(?>(?:[^\']|\'\')*)\'', re.DOTALL)
 _PROPERTY: Final = re.compile(r"[&!][^\s,\[\]{}]*")
 _ALIAS: Final = re.compile(r"\*[^\s,\[\]{}]+")
 _START: Final = r"(?:[^\s\-?:,\[\]{}#&*!|>'\"%@`]|[\-?:](?=\S))"
-_PLAIN: Final = re.compile(rf"{_START}(?:[^\s:#]|:(?=\S)|(?<=\S)#|[ \t]++(?=[^\s:#]|:\S))*+")
-_CONTINUED: Final = re.compile(r"(?:[^\s:#]|:(?=\S)|(?<=\S)#|[ \t]++(?=[^\s:#]|:\S))++")
+_PLAIN: Final = re.compile(rf"{_START}(?>(?:[^\s:#]|:(?=\S)|(?<=\S)#|[ \t]++(?=[^\s:#]|:\S))*)")
+_CONTINUED: Final = re.compile(r"(?>(?:[^\s:#]|:(?=\S)|(?<=\S)#|[ \t]++(?=[^\s:#]|:\S))+)")
 _KEY: Final = re.compile(
-    rf'("(?:[^"\\\n]|\\[^\n])*+"|\'(?:[^\'\n]|\'\')*+\'|{_PLAIN.pattern})[ \t]*+:(?=\s|\Z)'
+    rf'("(?>(?:[^"\\\n]|\\[^\n])*)"|\'(?>(?:[^\'\n]|\'\')*)\'|{_PLAIN.pattern})[ \t]*+:(?=\s|\Z)'
 )  # an alias or an anchor begins no key here
 _BLOCK_SCALAR: Final = re.compile(r"[|>](?:[+-]?[1-9]?|[1-9][+-])(?=\s|\Z)")
-_FLOW_BLANKS: Final = re.compile(r"(?:[ \t\r\n]|(?<=[ \t\r\n])#[^\n]*)*+")
+_FLOW_BLANKS: Final = re.compile(r"(?>(?:[ \t\r\n]|(?<=[ \t\r\n])#[^\n]*)*)")
 _FLOW_PLAIN: Final = re.compile(
     r"(?:[^\s\-?:,\[\]{}#&*!|>'\"%@`]|[\-?:](?=[^\s,\[\]{}]))"
-    r"(?:[^\s,\[\]{}:#]|:(?=[^\s,\[\]{}])|(?<=\S)#|[ \t\r\n]++(?=[^\s,\[\]{}:#]|:[^\s,\[\]{}]))*+"
+    r"(?>(?:[^\s,\[\]{}:#]|:(?=[^\s,\[\]{}])|(?<=\S)#|[ \t\r\n]++(?=[^\s,\[\]{}:#]|:[^\s,\[\]{}]))*)"
 )
 _NUMBER: Final = re.compile(r"[-+]?[0-9]+")
 _WORDS: Final[dict[str, bool | None]] = {
