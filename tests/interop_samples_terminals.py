@@ -349,9 +349,11 @@ GROK = [
     {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "hm"}], "encrypted_content": "x"},
     {"type": "assistant", "content": "I look.", "model_id": "grok-4.5", "tool_calls": [
         {"id": "c1", "name": "run_terminal_cmd", "arguments": '{"command": "ls"}'},
+        {"id": "c3", "name": "task", "arguments": '{"prompt": "Count", "subagent_type": "explore"}'},
         {"id": "c2", "name": "read_file", "arguments": '{"target_file": "/w/a"}'}]},
     {"type": "tool_result", "tool_call_id": "c1", "content": "exit: 2\nno such file"},
     {"type": "backend_tool_call", "kind": {"tool_type": "web_search", "action": {"type": "search", "query": "q"}, "status": "completed"}},
+    {"type": "user", "content": [{"type": "text", "text": "<user_query>\nfaster\n</user_query>"}], "synthetic_reason": "interjection"},
     {"type": "user", "content": [{"type": "text", "text": "Stop"}], "prompt_index": 1, "prior_turn_interrupt": "mid_turn_abort"},
     {"type": "teleport", "content": "?"},
 ]  # fmt: skip
@@ -359,6 +361,7 @@ GROK_FOLDER = {
     "session": GROK,
     "summary": {"info": {"id": "g1", "cwd": "/w"}, "created_at": T.format(0), "updated_at": T.format(9), "chat_format_version": 1,
                 "current_model_id": "grok-4.5", "head_branch": "main", "num_chat_messages": 9},
+    "meta": {"subagent_id": "a1", "child_session_id": "g2", "subagent_type": "explore", "prompt": "Count", "child_cwd": "/w"},
     "child": [{"type": "user", "content": [{"type": "text", "text": "Count"}], "prompt_index": 0},
               {"type": "assistant", "content": "3", "model_id": "grok-4.5"}],
 }  # fmt: skip
@@ -373,7 +376,7 @@ def _put(path: Path, value: Any, *, is_document: bool = False) -> Path:
 
 def as_grok(folder: Path, data: Any) -> Path:
     sessions = folder / "sessions" / "%2Fw"
-    _put(sessions / "g1" / "subagents" / "g2" / "meta.json", {}, is_document=True)
+    _put(sessions / "g1" / "subagents" / "a1" / "meta.json", data.get("meta"), is_document=True)
     _put(sessions / "g1" / "summary.json", data.get("summary"), is_document=True)
     _put(sessions / "g2" / "summary.json", {"info": {"id": "g2", "cwd": "/w"}}, is_document=True)
     _put(sessions / "g2" / "chat_history.jsonl", data.get("child"))

@@ -94,13 +94,17 @@ def objects(importing):
 # ---- what does not change
 
 
+# What depends on files elsewhere, which only the session names.
+READ_EACH_TIME = ("grok-build-folder",)
+
+
 @pytest.mark.parametrize("name", SAMPLES)
 def test_what_is_said_of_a_file_that_did_not_change_is_what_its_import_says(importing, tmp_path, name):
     sample = SAMPLES[name]
     path = sample.write(tmp_path, sample.data)
     importing(path)
     again, was_read = importing(path)
-    assert was_read == (format_of(sample.format).shape == "database")
+    assert was_read == (name in READ_EACH_TIME or format_of(sample.format).shape == "database")
     for note in importing.notes if not was_read else ():
         note.unlink()
     by_reading, was_read = importing(path)
@@ -310,7 +314,7 @@ print(sorted(one for one in opened - seen if os.path.exists(one)), len(opened))
 """
     paths = []
     for name, sample in SAMPLES.items():
-        if format_of(sample.format).shape != "database":
+        if name not in READ_EACH_TIME and format_of(sample.format).shape != "database":
             (tmp_path / name).mkdir()
             paths.append((sample.write(tmp_path / name, sample.data), sample.format))
     (tmp_path / "claude").mkdir()

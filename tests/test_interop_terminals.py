@@ -368,10 +368,28 @@ def test_subagents_of_grok_build_are_children(tmp_path):
     (child,) = imported.children
     assert (imported.session_id, imported.branch, child.session_id, child.title) == ("g1", "main", "g2", "Count")
     assert take(path.parents[1] / "g2" / "chat_history.jsonl") == [child]
+    (spawn,) = named(imported, "AGENT_SPAWN")
+    assert spawn.operands[2].value == child.trail_digest
+    assert [step.operands[0] for step in named(imported, "PROMPT")] == ["Fix it", "faster", "Stop"]
     outcomes = [(step.outcome, step.exit_code) for step in named(imported, "COMMAND_RUN", "FILE_READ", "WEB_SEARCH")]
     assert outcomes == [("failed", 2), ("cancelled", None), ("ok", None)]
     old = as_grok(tmp_path / "old", {**GROK_FOLDER, "summary": {**GROK_FOLDER["summary"], "chat_format_version": 2}})
     assert take(old)[0].unknown == {"chat format 2": 1, "teleport": 1}
+
+
+@pytest.mark.parametrize("name", ["..", "../g2", "/etc", "g1", "a\0b", 7])
+def test_subagents_of_grok_build_are_sessions_beside_it(tmp_path, name):
+    meta = {**GROK_FOLDER["meta"], "child_session_id": name, "child_cwd": "/../.."}
+    (imported,) = take(as_grok(tmp_path, {**GROK_FOLDER, "meta": meta}))
+    assert imported.children == ()
+
+
+def test_a_subagent_of_grok_build_in_a_worktree_is_found(tmp_path):
+    path = as_grok(tmp_path, {**GROK_FOLDER, "meta": {**GROK_FOLDER["meta"], "child_cwd": "/w/tree"}})
+    os.makedirs(path.parents[2] / "%2Fw%2Ftree")
+    os.rename(path.parents[1] / "g2", path.parents[2] / "%2Fw%2Ftree" / "g2")
+    (imported,) = take(path)
+    assert [child.session_id for child in imported.children] == ["g2"]
 
 
 # -- Mistral Vibe, by its source alone

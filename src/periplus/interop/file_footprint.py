@@ -90,13 +90,9 @@ def _copilot_chat(path: str) -> tuple[str, ...]:
 
 def _grok_build(path: str) -> tuple[str, ...]:
     folder = os.path.dirname(os.path.abspath(path))
-    listed = os.path.join(folder, "subagents")
-    names = sorted(os.listdir(listed)) if os.path.isdir(listed) else []
-    if len(names) > _ENTRIES_MAX:
-        raise _Unknown
-    beside = [os.path.join(os.path.dirname(folder), name) for name in names]
-    files = [os.path.join(one, name) for one in (folder, *beside) for name in ("summary.json", "chat_history.jsonl")]
-    return tuple(file for file in files if file != os.path.join(folder, "chat_history.jsonl"))
+    if os.path.lexists(os.path.join(folder, "subagents")):
+        raise _Unknown  # what is in it names files elsewhere
+    return (os.path.join(folder, "summary.json"),)
 
 
 def _mistral_vibe(path: str) -> tuple[str, ...]:

@@ -11,11 +11,10 @@ __all__ = ["CHILDREN_MAX", "GrokImporter", "is_mine", "read"]
 
 import os
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
 
 from periplus.base.errors import FormatError, PeriplusError
-from periplus.interop.conversion import chat_messages
 from periplus.interop.conversion.conversation import LineConversation, blocks_of, text_of_blocks
 from periplus.interop.conversion.intake import Intake
 from periplus.interop.conversion.source import Head, Source
@@ -23,15 +22,19 @@ from periplus.interop.conversion.tool_calls import plan_call
 from periplus.interop.model import Imported
 from periplus.interop.readers.json_values import decode_table, integer_of, optional_text, table_of, text_of
 from periplus.interop.readers.line_reader import open_regular
-from periplus.trail.model import Outcome
+from periplus.trail.model import Digest, Outcome
 
 CHILDREN_MAX: Final = 1000
 _FILE: Final = "chat_history.jsonl"
 _SUMMARY: Final = "summary.json"
-_SUMMARY_BYTES_MAX: Final = 1 << 20
+_DOCUMENT_BYTES_MAX: Final = 1 << 20
+_NAME_BYTES_MAX: Final = 255
+_NAME: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,200}")
 _COMMANDS_MAX: Final = 4096
 _CHAT_FORMAT: Final = 1
-_EXIT_CODE: Final = re.compile(r"(?:^|\n)exit(?: code)?: ?(-?\d{1,9})\s*(?:$|\n)", re.IGNORECASE)
+_EXIT_CODE: Final = re.compile(r"exit: ?(-?\d{1,9})(?:\n|$)")
+_PREAMBLE: Final = "<user_info>"
+_QUERY: Final = ("<user_query>", "</user_query>")
 
 
 def is_mine(head: Head) -> bool:
@@ -42,21 +45,28 @@ def is_mine(head: Head) -> bool:
     )
 
 
+class _Subagent(NamedTuple):
+    path: str
+    prompt: str
+
+
 def read(source: Source) -> Iterator[Imported]:
     children: list[Imported] = []
+    prompts: dict[str, bytes] = {}
     lost = 0
-    for path in _subagents(source.path):
+    for subagent in _subagents(source.path):
         try:
-            if not is_mine(Head.of(path)):
-                raise FormatError("not of the agent of the session", path=path)
-            children.append(_read_one(source.beside(path), ()))
+            if not is_mine(Head.of(subagent.path)):
+                raise FormatError("not of the agent of the session", path=subagent.path)
+            children.append(_read_one(source.beside(subagent.path), (), {}))
+            prompts[subagent.prompt] = children[-1].trail_digest
         except PeriplusError:  # the session is complete without it; the count reports it
             lost += 1
-    yield _read_one(source, tuple(children), lost)
+    yield _read_one(source, tuple(children), prompts, lost)
 
 
-def _subagents(path: str) -> list[str]:
-    """Return the files of the subagents that the folder of a session names."""
+def _subagents(path: str) -> list[_Subagent]:
+    """Return the subagents that the folder of a session names, with the files of their sessions."""
     folder, name = os.path.split(os.path.abspath(path))
     listed = os.path.join(folder, "subagents")
     try:
@@ -67,15 +77,32 @@ def _subagents(path: str) -> list[str]:
         )
     except (OSError, ValueError):
         return []
-    bucket = os.path.dirname(folder)
-    folders = [os.path.join(bucket, name) for name in names if name != os.path.basename(folder)][:CHILDREN_MAX]
-    files = [os.path.join(one, _FILE) for one in folders if not os.path.islink(one)]
-    return [file for file in files if os.path.isfile(file) and not os.path.islink(file)]
+    found = []
+    for name in names[:CHILDREN_MAX]:
+        meta = _document(os.path.join(listed, name, "meta.json"))
+        session_id = text_of(meta.get("child_session_id")) or name
+        for bucket in _buckets(os.path.dirname(folder), text_of(meta.get("child_cwd"))):
+            session = os.path.join(bucket, session_id)
+            file = os.path.join(session, _FILE)
+            is_plain = not any(map(os.path.islink, (bucket, session, file))) and os.path.isfile(file)
+            if _NAME.fullmatch(session_id) and session != folder and is_plain:
+                found.append(_Subagent(file, text_of(meta.get("prompt"))))
+                break
+    return found
 
 
-def _read_one(source: Source, children: tuple[Imported, ...], lost: int = 0) -> Imported:
+def _buckets(bucket: str, cwd: str) -> list[str]:
+    """Return the folders with the sessions of a working folder: that of the session itself, and that of ``cwd``."""
+    from urllib.parse import quote
+
+    encoded = quote(cwd.encode("utf-8", "replace"), safe="")
+    is_other = cwd and len(encoded) <= _NAME_BYTES_MAX
+    return [bucket, *([os.path.join(os.path.dirname(bucket), encoded)] if is_other else [])]
+
+
+def _read_one(source: Source, children: tuple[Imported, ...], prompts: Mapping[str, bytes], lost: int = 0) -> Imported:
     intake = source.intake()
-    importer = GrokImporter(intake)
+    importer = GrokImporter(intake, prompts)
     importer.learn(_summary(source.path))
     digest, status = source.read_lines(importer, intake)
     if lost:
@@ -85,19 +112,26 @@ def _read_one(source: Source, children: tuple[Imported, ...], lost: int = 0) -> 
 
 def _summary(path: str) -> dict[str, object]:
     folder, name = os.path.split(path)
-    summary = os.path.join(folder, _SUMMARY)
-    if name != _FILE or os.path.islink(summary):
-        return {}
+    return _document(os.path.join(folder, _SUMMARY)) if name == _FILE else {}
+
+
+def _document(path: str) -> dict[str, object]:
+    """Return what a small file beside the session tells; nothing where it cannot be read, because it only names it."""
     try:
-        with open_regular(summary) as fd:
-            return decode_table(os.read(fd, _SUMMARY_BYTES_MAX)) or {}
+        if os.path.islink(path):
+            return {}
+        with open_regular(path) as fd:
+            return decode_table(os.read(fd, _DOCUMENT_BYTES_MAX)) or {}
     except (PeriplusError, OSError):
-        return {}  # it only names the session
+        return {}
 
 
 class GrokImporter(LineConversation):
-    def __init__(self, intake: Intake) -> None:
+    """Takes the summary, then the records. ``prompts`` are the trails of subagents by their prompts."""
+
+    def __init__(self, intake: Intake, prompts: Mapping[str, bytes]) -> None:
         super().__init__(intake)
+        self._prompts = prompts
         self._commands: set[str] = set()  # calls whose results tell an exit code
 
     def learn(self, summary: dict[str, object]) -> None:
@@ -136,12 +170,24 @@ class GrokImporter(LineConversation):
             intake.note_unknown(kind or "record without a type")
 
     def _user(self, record: dict[str, object]) -> None:
-        if "synthetic_reason" in record:
-            self._intake.skip(f"user: {text_of(record.get('synthetic_reason')) or 'written by the program'}")
+        reason = record.get("synthetic_reason")
+        text = text_of_blocks(record.get("content"))
+        if reason is not None and reason != "interjection":
+            self._intake.skip(f"user: {text_of(reason) or 'written by the program'}")
+            return
+        if text.startswith(_PREAMBLE) and "prompt_index" not in record:
+            self._intake.skip("user: environment")
             return
         if record.get("prior_turn_interrupt"):
             self._chat.interrupt()
-        chat_messages.prompt(self._chat, record.get("content"))
+        opening, closing = _QUERY
+        if text.startswith(opening) and text.rstrip().endswith(closing):
+            text = text.removeprefix(opening).rstrip().removesuffix(closing).strip()
+        kinds = [text_of(block.get("type")) for block in blocks_of(record.get("content"))]
+        for kind in kinds:
+            if kind not in ("image", "text"):
+                self._intake.note_unknown(f"block: {kind or 'unnamed'}")
+        self._chat.prompt(text, "with an image" if "image" in kinds else None)
 
     def _assistant(self, record: dict[str, object]) -> None:
         chat = self._chat
@@ -150,18 +196,23 @@ class GrokImporter(LineConversation):
         if text:
             chat.say(text)
         for item in blocks_of(record.get("tool_calls")):
-            call_id, name = text_of(item.get("id")), text_of(item.get("name"))
-            chat.call(call_id, name, item.get("arguments"))
+            call_id, name, arguments = text_of(item.get("id")), text_of(item.get("name")), item.get("arguments")
+            call = chat.call(call_id, name, arguments)
             if name.startswith("run_terminal") and len(self._commands) < _COMMANDS_MAX:
                 self._commands.add(call_id)
+            elif call.steps[0].op == "AGENT_SPAWN" and self._prompts and not call.is_ready:
+                table = decode_table(text_of(arguments).encode("utf-8", "replace")) or {}
+                trail = self._prompts.get(text_of(table.get("prompt")))
+                call.steps[0].operands[2] = Digest("sha256", trail) if trail is not None else None
 
     def _result(self, record: dict[str, object]) -> None:
         call_id, text = text_of(record.get("tool_call_id")), text_of_blocks(record.get("content"))
-        code = _EXIT_CODE.search(text) if call_id in self._commands else None
+        code = _EXIT_CODE.match(text) if call_id in self._commands else None
         self._chat.result(call_id, "ok", text, int(code.group(1)) if code is not None else None)
 
     def _backend_call(self, tool: dict[str, object]) -> None:
-        name, action = text_of(tool.get("tool_type")), tool.get("action")
+        name = text_of(tool.get("tool_type"))
+        action = tool.get("action") or tool.get("input") or {"code": tool.get("code")}
         call = self._intake.call(plan_call(self._intake, name, action, self._intake.cwd))
         outcome: Outcome = "ok" if tool.get("status") == "completed" else "unknown"
         self._intake.resolve(call, outcome, None)
