@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["DECISION", "LESSON", "PROMPT", "connected_shop", "keeps_the_contract", "refuses_what_is_claimed"]
+__all__ = [
+    "DECISION",
+    "LESSON",
+    "PROMPT",
+    "connected_shop",
+    "counts_of",
+    "keeps_the_contract",
+    "refuses_what_is_claimed",
+]
 
 import os
 import shutil
@@ -57,13 +65,18 @@ def keeps_the_contract(client: Client, folder) -> None:
     assert PROMPT in trail["title"]
     assert "auth.py" in {os.path.basename(path) for path in trail["files"]}
     assert "What this project's memory says" not in shop("trail", "show", trail["id"], "--json").out
-    shown = shop("trail", "show", trail["id"]).lines
-    kinds = [next((kind for kind in client.steps if f" {kind} " in f" {line} "), "") for line in shown]
-    assert {kind: kinds.count(kind) for kind in client.steps} == client.steps
+    assert counts_of(shop, client, trail) == client.steps
 
     shop("disconnect", client.name, *client.scope)
     after = {name: data for name, data in shop.tree().items() if name not in client.leaves}
     assert {name for name in before | after if before.get(name) != after.get(name)} == {"src/auth.py"}
+
+
+def counts_of(shop: Shop, client: Client, trail) -> dict[str, int]:
+    """How many steps the trail has of each kind that the client names."""
+    shown = shop("trail", "show", trail["id"]).lines
+    kinds = [next((kind for kind in client.steps if f" {kind} " in f" {line} "), "") for line in shown]
+    return {kind: kinds.count(kind) for kind in client.steps}
 
 
 def refuses_what_is_claimed(client: Client, folder) -> None:

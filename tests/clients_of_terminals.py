@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-__all__ = ["TERMINAL_CLIENTS"]
+__all__ = ["TERMINAL_CLIENTS", "Aider"]
 
 import json
 
 import pytest
 from msgspec.structs import replace
 
-from client_support import INSTALLED, Client, calls, write
+from client_support import INSTALLED, Client, calls, say, write
 
 SCRIPTED = {"PROMPT": 1, "MODEL_CALL": 4, "TOOL_CALL": 1, "COMMAND_RUN": 1, "FILE_EDIT": 1, "SAY": 1}
+EDITED = {"PROMPT": 1, "FILE_EDIT": 1}
 
 
 def from_mark(path, mark):
@@ -206,6 +207,35 @@ class OpenClaw(Client):
 
     def tool(self, name, args):
         return calls((f"periplus__{name}", args))
+
+
+class Aider(PythonClient):
+    """It has no tools: it is told of files on its command line, and its model writes edits into the answer."""
+
+    name = "aider"
+    program = "aider/bin/aider"
+    has_hooks = False
+    says_end = False
+    steps = EDITED
+    files = (("CONVENTIONS.md", b"# Conventions\n\n- Types everywhere"),)
+    leaves = (".aider.chat.history.md", ".aider.input.history")
+
+    def prepare(self, shop, url):
+        return {"OPENAI_API_BASE": f"{url}/v1", "OPENAI_API_KEY": "test", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+
+    def words(self, prompt, *, goes_on):
+        off = ["show-model-warnings", "show-release-notes", "check-update", "gitignore", "auto-lint", "auto-commits"]
+        options = ["--model", "openai/chat-test", "--edit-format", "diff", "--map-tokens", "0", "--yes-always"]
+        given = ["--read", "CONVENTIONS.md", "--message", prompt, "src/auth.py"]
+        return [*options, "--analytics-disable", *(f"--no-{one}" for one in off), *given]
+
+    def edit(self, shop, path, old, new):
+        text = (shop.folder / path).read_text()
+        changed = f"<<<<<<< SEARCH\n{text}=======\n{text.replace(old, new)}>>>>>>> REPLACE"
+        return say(f"The check uses argon2 now.\n\n{path}\n```python\n{changed}\n```\n")
+
+    def is_of_agent(self, body):
+        return True
 
 
 TERMINAL_CLIENTS: tuple[Client, ...] = (KimiCode(), Pi(), Gptme(), Hermes(), OpenClaw())

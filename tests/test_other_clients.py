@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+
 import pytest
 
-from client_contract import keeps_the_contract, refuses_what_is_claimed
+from client_contract import PROMPT, connected_shop, counts_of, keeps_the_contract, refuses_what_is_claimed
+from client_support import INSTALLED, PATIENCE_S, Shop
 from clients_of_editors import EDITOR_CLIENTS
-from clients_of_terminals import TERMINAL_CLIENTS
+from clients_of_terminals import TERMINAL_CLIENTS, Aider
 
 pytestmark = [pytest.mark.rig, pytest.mark.slow]
 
@@ -22,3 +26,42 @@ def test_a_session(client, tmp_path):
 @pytest.mark.parametrize("client", [one for one in CLIENTS if one.has_hooks], ids=lambda client: client.name)
 def test_a_claimed_file(client, tmp_path):
     refuses_what_is_claimed(client, tmp_path)
+
+
+def test_aider(tmp_path):
+    """It has a file of conventions to read, and its history is imported."""
+    client = Aider()
+    shop, before = connected_shop(client, tmp_path)
+    run = client.run(shop, PROMPT, lambda: client.edit(shop, "src/auth.py", "hash(password)", "argon2(password)"))
+    assert "periplus brief" in run.said(0)
+    assert b"argon2(password)" in (shop.folder / "src/auth.py").read_bytes()
+    trail = shop.sealed(client)
+    assert PROMPT in trail["title"]
+    assert counts_of(shop, client, trail) == client.steps
+    shop("connect", "--check", client.name)
+    shop("disconnect", client.name)
+    after = {name: data for name, data in shop.tree().items() if name not in client.leaves}
+    assert {name for name in before | after if before.get(name) != after.get(name)} == {"src/auth.py"}
+
+
+def test_crush_is_not_in_its_package():
+    """Its package holds a script that fetches it: when it does hold it, it is to be driven."""
+    package = INSTALLED / "@charmland/crush/package.json"
+    if not package.exists():
+        pytest.skip("crush is not installed: make clients")
+    about = json.loads(package.read_text())
+    assert "install.js" in about["scripts"]["postinstall"]
+    assert "optionalDependencies" not in about
+    assert not [path for path in package.parent.rglob("crush*") if path.is_file() and path.suffix != ".js"]
+
+
+def test_droid_is_not_in_its_package(tmp_path):
+    """Its package starts a program of another package, which is not there: when it is, it is to be driven."""
+    starter = INSTALLED / "@factory/cli/bin/droid"
+    if not starter.exists() or list(INSTALLED.glob("@factory/cli-*")):
+        pytest.skip("droid is not installed, or whole")
+    shop = Shop(tmp_path, ())
+    words = {"cwd": shop.folder, "env": shop.environment(), "capture_output": True, "text": True}
+    done = subprocess.run(["node", starter, "--version"], timeout=PATIENCE_S, check=False, **words)
+    assert done.returncode == 1
+    assert "Could not find the droid binary" in done.stderr

@@ -22,6 +22,7 @@ def _parts(site: Site) -> tuple[Part, ...]:
 AGENT: Final = Agent(
     NAME, "aider", ("aider",), (".aider.conf.yml", ".aider"), (".aider.conf.yml", ".aider.chat.history.md"), _parts,
     "Start it with --read and the path of CONVENTIONS.md, or name it under read: in .aider.conf.yml.",
+    tried="0.86",
     sources=("aider.chat/docs: usage/conventions.html, config/aider_conf.html",),
     lacks=("no server, no hooks, no skills: it only reads that file, and its person runs the commands",),
     format="aider",
