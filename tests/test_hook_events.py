@@ -115,6 +115,10 @@ EVENTS = [
      {"is_failed": True, "error": "no match"}),
     ("grok-build", "UserPromptSubmit", {**GROK, "prompt": "Oil it"}, {"kind": "prompt", "prompt": "Oil it"}),
     ("grok-build", "SubagentStop", {**GROK, "subagentId": "s", "subagentType": "explore"}, {"kind": "subagent-end", "sub": "s", "sub_kind": "explore"}),
+    ("droid", "UserPromptSubmit", {**CLAUDE, "prompt": "Oil it"}, {"kind": "prompt", "session": "c-1"}),
+    ("droid", "PostToolUse", {**CLAUDE, "tool_name": "Execute", "tool_input": {"command": "ls"}, "tool_response": "a.py"}, {"kind": "after-tool", "tool": "Execute"}),
+    ("crush", "PreToolUse", {"event": "PreToolUse", "session_id": "313909e", "cwd": "/p", "tool_name": "edit", "tool_input": {"file_path": "a.py"}},
+     {"kind": "before-tool", "session": "313909e", "tool": "edit"}),
     ("hermes", "on_session_start", {**HERMES, "extra": {"model": "m", "platform": "cli"}}, {"kind": "session-start", "session": "h-1", "model": "m"}),
     ("hermes", "pre_llm_call", {**HERMES, "extra": {"user_message": "Oil it", "conversation_history": []}}, {"kind": "prompt", "prompt": "Oil it"}),
     ("hermes", "post_tool_call", {**HERMES, "tool_name": "terminal", "tool_input": {"command": "ls"},
@@ -143,7 +147,7 @@ def test_what_agents_send(agent, name, document, expected):
 
 def test_each_agent_and_each_kind_is_among_them():
     assert {one[0] for one in EVENTS} == set(AGENTS)
-    assert {read(*one[:3]).kind for one in EVENTS} == set(KINDS) - {"before-tool"}  # that one is below
+    assert {read(*one[:3]).kind for one in EVENTS} == set(KINDS)
 
 
 STEPS = [
@@ -189,6 +193,9 @@ REPLIES = [
     ("cursor", "beforeSubmitPrompt", FACTS, None),
     ("cursor", "preToolUse", ASKED, {"permission": "ask", "user_message": "bob has it", "agent_message": "bob has it"}),
     ("vscode", "UserPromptSubmit", FACTS, {"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": "A fact."}}),
+    ("crush", "PreToolUse", FACTS, {"context": "A fact."}),
+    ("crush", "PreToolUse", DENIED, {"context": "A fact.", "decision": "deny", "reason": "bob has it"}),
+    ("droid", "PreToolUse", ASKED, {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask", "permissionDecisionReason": "bob has it"}}),
     ("hermes", "pre_llm_call", FACTS, {"context": "A fact."}),
     ("hermes", "pre_tool_call", DENIED, {"decision": "block", "reason": "bob has it"}),
     ("hermes", "pre_tool_call", ASKED, None),

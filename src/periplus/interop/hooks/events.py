@@ -50,7 +50,7 @@ class HookAgent(NamedTuple):
 
     name: str
     format: str
-    dialect: Literal["claude", "gemini", "cursor", "kimi", "hermes"]
+    dialect: Literal["claude", "gemini", "cursor", "kimi", "hermes", "crush"]
     tells: frozenset[HookKind]
     asks: bool
 
@@ -71,6 +71,8 @@ AGENTS: Final[dict[str, HookAgent]] = {
         HookAgent("kilo-code", "kilo-code", "claude", _TELLS, asks=False),
         HookAgent("grok-build", "grok-build", "gemini", frozenset(), asks=False),
         HookAgent("hermes", "hermes", "hermes", frozenset({"prompt"}), asks=False),
+        HookAgent("droid", "droid", "claude", frozenset({"session-start", "prompt"}), asks=True),
+        HookAgent("crush", "crush", "crush", frozenset({"before-tool"}), asks=False),
         HookAgent("cline", "cline", "claude", _TELLS, asks=False),
     )
 }
@@ -392,6 +394,9 @@ def reply_to(event: HookEvent, answer: Answer) -> dict[str, object] | None:
         if decision:
             return {"permission": decision, "user_message": answer.reason, "agent_message": answer.reason}
         return {"additional_context": facts}
+    if agent.dialect == "crush":
+        told = {"context": facts} if facts else {}
+        return {**told, "decision": "deny", "reason": answer.reason} if decision else {**told}
     if agent.dialect == "hermes":
         return {"decision": "block", "reason": answer.reason} if decision else {"context": facts}
     if agent.dialect == "kimi" and facts:

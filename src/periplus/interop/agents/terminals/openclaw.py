@@ -37,7 +37,7 @@ def _parts(site: Site) -> tuple[Part, ...]:
 AGENT: Final = Agent(
     NAME, "OpenClaw", ("openclaw",), (".openclaw",), (), _parts,
     "A running gateway reads its file anew; openclaw mcp list names the server. It is for all projects, and comes with --scope user.",
-    listed="2026.9.6",
+    tried="2026.9",
     sources=("openclaw 2026.9.6: docs/gateway/config-extensions.md, docs/cli/mcp, docs/tools/skills.md, docs/concepts/agent-workspace.md",),
     lacks=(
         "no servers of one project",
