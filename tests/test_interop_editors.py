@@ -211,6 +211,22 @@ def test_a_long_log_is_read_with_the_last_requests_in_memory(tmp_path):
     assert imported.skipped["change of a request that was read"] == 1
 
 
+def test_requests_that_were_read_and_taken_back_stay_and_the_next_have_their_places(tmp_path):
+    count = operation_log.REQUESTS_MAX + 10
+    log = CHAT_LOG[:1] + [
+        {"kind": 2, "k": ["requests"], "v": [{"requestId": "r", "message": f"number {at}"}]} for at in range(count)
+    ]
+    log += [
+        {"kind": 2, "k": ["requests"], "i": 4, "v": [{"requestId": "s", "message": "instead"}]},
+        {"kind": 1, "k": ["requests", 4, "message"], "v": "changed"},
+        {"kind": 1, "k": ["requests"], "v": [*({"message": "again"} for _ in range(5)), {"message": "more"}]},
+    ]
+    imported = read(written("copilot-chat-log-lines", tmp_path, log))
+    prompts = [step.operands[0] for step in named(imported, "PROMPT")]
+    assert prompts == [*(f"number {at}" for at in range(10)), "again", "more"]
+    assert imported.skipped["change of a request that was read"] == 1
+
+
 def test_a_request_that_grows_without_end_is_cut_and_told(tmp_path):
     log = operation_log.OperationLog()
     list(log.feed(1, {"kind": 0, "v": {"requests": [{"response": []}]}}, 100))

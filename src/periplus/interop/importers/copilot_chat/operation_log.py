@@ -104,12 +104,16 @@ class OperationLog:
             self.facts[name] = {"selectedModel": value}
 
     def _change_list(self, line: int, kind: int, entry: dict[str, object], size: int) -> None:
-        start = integer_of(entry.get("i")) if kind == _PUSH else 0
         added = list_of(entry.get("v"))
+        if kind == _PUSH:
+            start = integer_of(entry.get("i"))
+        else:  # the whole list, whose first requests were given out
+            start, added = self._first, added[self._first :]
         if start is not None:
-            kept = min(max(start - self._first, 0), len(self._waiting))
-            if start < self._first:
+            if 0 <= start < self._first:  # requests that were given out are taken back: the next ones have their places
                 self._lose("change of a request that was read")
+                self._first = start
+            kept = max(start - self._first, 0)
             del self._waiting[kept:], self._weights[kept:]
         self._waiting += [_Waiting(line, value) for value in added]
         self._weights += [size // max(1, len(added))] * len(added)
