@@ -345,7 +345,7 @@ def test_any_trail_of_plain_values_comes_back(tmp_path, rows, status):
 
 FAST = ("cursor", "copilot-cli", "codex-rollout", "amp", "cline")
 SLOW = ("claude-code-jsonl", "gemini-cli", "opencode", "openhands", "aider", "qwen-code", "swe-agent-traj", "otel-genai", "inspect-log",
-        "droid", "pi-agent", "mini-swe-agent")  # fmt: skip
+        "droid", "pi-agent", "mini-swe-agent", "specstory-md", "agent-trajectories")  # fmt: skip
 
 
 def real_sessions(folder):

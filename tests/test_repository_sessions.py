@@ -426,6 +426,7 @@ def test_the_command(store, tmp_path):
     write(repository, NOTES, {"aa" + "0" * 38: note_of(tmp_path, session_id="s3", messages=[])})
     hint = store("trail", "import", "--all", code=1)
     assert "no session of" in hint.err
+    assert "periplus trail import --kept" in hint.err
     found = store.json("trail", "import", "--kept", code=2)
     assert [trail.value["keeper"] for trail in found.trails] == ["entire"]
     assert [one.path for one in found.failed] == ["entire/checkpoints/v1:bb/0000000002/0/full.jsonl"]

@@ -176,7 +176,7 @@ def _sessions_of_storage(storage: str) -> list[str]:
 
 
 def _schema(head: Head) -> Refusal | None:
-    if re.search(rb"(?i)^\s*CREATE TABLE\b", head.data[:8192], re.MULTILINE) is None:
+    if re.search(rb"(?i)^[ \t]*CREATE TABLE\b", head.data[:8192], re.MULTILINE) is None:
         return None
     instead = "" if _beside(head.path) else "Give the database itself, such as opencode.db."
     return Refusal("it is the schema of a database, without its content", instead)

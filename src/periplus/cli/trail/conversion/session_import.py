@@ -66,6 +66,7 @@ def execute(face: Face, arguments: argparse.Namespace) -> int:
         found = _found(face, project) if arguments.all else []
         if not named and not found and arguments.git is None and arguments.kept is None:
             if arguments.all:
+                _tell_of_kept(face, project)
                 raise NotFoundError(
                     f"no session of {project.folder} was found on this machine", mend="Name a session file."
                 )

@@ -46,6 +46,7 @@ _ATTESTED: Final = re.compile(rb"\S[^\n]*\n(?:  [0-9a-z_:]{7,60} \d[\d,-]*\r?\n)
 _KEY: Final = re.compile(r"[0-9a-z_:]{7,60}")
 _ID_CHARS_MAX: Final = 200
 _NAMED_MAX: Final = 3
+_SPAN_BYTES_MAX: Final = 19
 _SESSIONS_MAX: Final = 1000
 _PROMPT_FACTS: Final = frozenset({
     "accepted_lines", "agent_id", "custom_attributes", "human_author", "messages", "messages_url", "overriden_lines",
@@ -204,8 +205,8 @@ class _Note:
 
 
 def _extent(span: bytes) -> int:
-    first, _, last = span[:41].partition(b"-")
-    if not first.isdigit() or (last and not last.isdigit()):
+    first, _, last = span.partition(b"-")
+    if len(span) > _SPAN_BYTES_MAX or not first.isdigit() or (last and not last.isdigit()):
         return 0
     return max(1, int(last) - int(first) + 1) if last else 1
 

@@ -52,8 +52,7 @@ _PROGRAM_PROMPTS: Final = (
 )  # fmt: skip
 _INTERRUPTED: Final = "[Request interrupted by user"
 _SYNTHETIC: Final = "<synthetic>"
-_COMMAND: Final = re.compile(r"<command-name>\s*(/?\S{1,200})\s*</command-name>")
-_COMMAND_ARGUMENTS: Final = re.compile(r"<command-args>(.{1,100000}?)</command-args>", re.DOTALL)
+_COMMAND_CHARS_MAX: Final = 200
 
 
 def is_mine(head: Head) -> bool:
@@ -94,6 +93,7 @@ class SpecStoryImporter:
         self._fence = ""
         self._lines: list[str] = []
         self._chars = 0
+        self._left_out = 0
         self._first_line = 0
 
     def feed(self, number: int, line: bytes, blank_lines: int) -> None:
@@ -184,7 +184,7 @@ class SpecStoryImporter:
     def _add(self, text: str, blank_lines: int, number: int) -> None:
         if self._chars > _TEXT_CHARS_MAX:
             if self._kind == "call":
-                self._intake.skip("line of a call: too long")
+                self._left_out += 1
                 return
             kind, fence = self._kind, self._fence
             self._end()
@@ -209,6 +209,9 @@ class SpecStoryImporter:
             return
         chat, intake = self._chat, self._intake
         intake.source = self._first_line
+        if self._left_out:
+            intake.skip("line of a call: too long", self._left_out)
+            self._left_out = 0
         if kind == "call":
             rendered_call(chat, self._tool, text, is_marked=self.agent.startswith("Claude"))
         elif self._role not in _ROLES:
@@ -228,7 +231,13 @@ class SpecStoryImporter:
 
 def _typed(text: str) -> str:
     """Return what a person typed: a command of Claude Code is written as elements of its name and arguments."""
-    if text.startswith(("<command-name>", "<command-message>")) and (name := _COMMAND.search(text)) is not None:
-        arguments = _COMMAND_ARGUMENTS.search(text, name.end()) or _COMMAND_ARGUMENTS.search(text)
-        return " ".join(filter(None, (name.group(1), arguments.group(1).strip() if arguments is not None else "")))
+    if text.startswith(("<command-name>", "<command-message>")):
+        name = _within(text, "command-name").lstrip("/")
+        if name and len(name) <= _COMMAND_CHARS_MAX:
+            return f"/{name} {_within(text, 'command-args')}".rstrip()
     return text.strip("\n")
+
+
+def _within(text: str, tag: str) -> str:
+    inside, found, _ = text.partition(f"<{tag}>")[2].partition(f"</{tag}>")
+    return inside.strip() if found else ""
