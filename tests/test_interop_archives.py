@@ -335,9 +335,13 @@ def test_the_place_of_an_agents_own_record(agent, session, file):
 
 def test_every_own_record_is_of_a_format():
     from periplus.interop.conversion.original_records import _ORIGINALS
-    from periplus.interop.formats import format_names
+    from periplus.interop.formats import format_names, format_of
 
     assert {one.format for one in _ORIGINALS.values()} <= {*format_names()}
+    for one in _ORIGINALS.values():  # in a place where sessions of the format are searched
+        folders = ["/".join(("~", *place.folder)) for place in format_of(one.format).places]
+        start = one.file.partition("*")[0].partition("{")[0]
+        assert any(start.startswith(folder.partition("*")[0]) or folder.startswith(start) for folder in folders), one
 
 
 @pytest.mark.parametrize(

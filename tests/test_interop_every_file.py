@@ -48,9 +48,9 @@ OUTCOMES = {
     "opencode/*/part/*small*/*": ("a part of a session of opencode", STORED.format("small")),
     "opencode/*/part/*": ("a part of a session of opencode", STORED.format("large")),
     # Sessions of agents whose format is not imported yet
-    "antigravity/*/small.md": ("documents of Antigravity", ".system_generated/logs/transcript.jsonl"),
-    "grok-build/*/summary.json": ("the summary of a session of Grok Build", "chat_history.jsonl"),
-    "kimi-code/*/state.json": ("the state of a session of Kimi Code", "agents/main/wire.jsonl"),
+    "antigravity/*/small.md": ("documents of Antigravity", ".system_generated/logs/transcript.jsonl", "import {folder}/cli_small.jsonl"),
+    "grok-build/*/summary.json": ("the summary of a session of Grok Build", "import {folder}/chat_history.jsonl"),
+    "kimi-code/*/state.json": ("the state of a session of Kimi Code", "agents/main/wire.jsonl", "import {folder}/small.jsonl"),
     "*": IMPORTED,
 }  # fmt: skip
 

@@ -15,6 +15,7 @@ _PROBE_BYTES: Final = 8192
 _JSON: Final = "it looks like a JSON document of another program"
 _MARKDOWN: Final = "it looks like Markdown"
 _TEXT: Final = "its first lines are not JSON records"
+_NAME: Final = ": name "  # begins the part of a sentence that names another file
 _OF_NO_KIND: Final = (_JSON, _MARKDOWN, _TEXT)
 
 _TASK: Final = "task of Cline, Roo Code or Kilo Code: name api_conversation_history.json, beside it"
@@ -74,7 +75,8 @@ def detect_format(head: Head) -> Format:
             return row
     data, path = head.data, head.path
     looks = _document(path, data) or looks_like(data)
-    refusal = refusal_of(head, looks if looks in _OF_NO_KIND else "")
+    is_beside = looks in _OF_NO_KIND or _NAME in looks
+    refusal = refusal_of(head, looks if is_beside else "")
     if refusal is not None:
         raise FormatError(
             f"not an importable transcript: {refusal.what}",

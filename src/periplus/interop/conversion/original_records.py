@@ -28,15 +28,25 @@ class Original(NamedTuple):
 
 _ORIGINALS: Final[dict[str, Original]] = {
     "amp": Original("amp", "amp", "~/.local/share/amp/threads/{}.json"),
+    "antigravity": Original(
+        "antigravity", "antigravity", "~/.gemini/antigravity*/brain/{}/.system_generated/logs/transcript.jsonl"
+    ),
     "claude": Original("claude-code", "claude-code", "~/.claude/projects/*/{}.jsonl"),
+    "cline": Original("cline", "cline", "~/.cline/data/sessions/{}/*.messages.json"),
     "codex": Original("codex", "codex", "~/.codex/sessions/*/*/*/rollout-*-{}.jsonl"),
     "cursor": Original("cursor", "cursor", "~/.cursor/projects/*/agent-transcripts/{}/{}.jsonl"),
     "droid": Original("droid", "droid", "~/.factory/sessions/*/{}.jsonl"),
     "factory": Original("droid", "droid", "~/.factory/sessions/*/{}.jsonl"),
     "gemini": Original("gemini-cli", "gemini-cli", "~/.gemini/tmp/*/chats/session-*.json"),
+    "goose": Original("goose", "goose", "~/.local/share/goose/sessions/sessions.db"),
+    "grok": Original("grok-build", "grok-build", "~/.grok/sessions/*/{}/chat_history.jsonl"),
+    "hermes": Original("hermes", "hermes", "~/.hermes/state.db"),
+    "kimi": Original("kimi-code", "kimi-code", "~/.kimi-code/sessions/*/*{}/agents/main/wire.jsonl"),
+    "mistral": Original("mistral-vibe", "mistral-vibe", "~/.vibe/logs/session/*{}*/messages.jsonl"),
     "opencode": Original("opencode", "opencode", "~/.local/share/opencode/opencode.db"),
     "pi": Original("pi-agent", "pi-agent", "~/.pi/agent/sessions/*/*_{}.jsonl"),
     "qwen": Original("qwen-code", "qwen-code", "~/.qwen/projects/*/chats/{}.jsonl"),
+    "windsurf": Original("windsurf", "windsurf", "~/.windsurf/transcripts/{}.jsonl"),
 }
 
 
