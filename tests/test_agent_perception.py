@@ -37,7 +37,7 @@ from periplus.agent.tape_notes import InstructionsNote
 from periplus.base.clock import FixedClock
 from periplus.base.errors import NotFoundError
 from periplus.base.filesystem.confined_folder import Confined
-from periplus.interop.agents.markdown_block import OPEN_SEAL, put_block, sealed
+from periplus.interop.agents.editing.markdown_block import OPEN_SEAL, put_block, sealed
 from periplus.project import Project
 from recorder_support import WRITER
 

@@ -19,7 +19,7 @@ import yaml
 from periplus.base.errors import ConflictError, FormatError, RefusedError
 from periplus.interop.agents import AGENT_NAMES, Site, agent_named, all_agents
 from periplus.interop.agents.config_files import Keeping, apply, plan_connect, plan_disconnect
-from periplus.interop.agents.jsonc_editing import parse
+from periplus.interop.agents.editing.jsonc_editing import parse
 from periplus.interop.formats import format_names
 from periplus.interop.hooks.events import AGENTS as HOOK_AGENTS
 from periplus.interop.hooks.events import kind_of, read_event

@@ -20,7 +20,7 @@ from periplus.cli.integration.connection import AGENTS
 from periplus.interop.agents import AGENT_NAMES
 from periplus.interop.agents.codex import AGENT as CODEX
 from periplus.interop.agents.codex_review import hook_hash, reviews
-from periplus.interop.agents.markdown_block import OPEN_SEAL, put_block, sealed
+from periplus.interop.agents.editing.markdown_block import OPEN_SEAL, put_block, sealed
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.memory.code_anchors.anchors import Ground

@@ -32,9 +32,9 @@ from periplus.interop.agents.config_parts import (
     starts,
     take,
 )
-from periplus.interop.agents.jsonc_editing import append_item, parse, remove, set_member
-from periplus.interop.agents.markdown_block import find_block, put_block, remove_block
-from periplus.interop.agents.toml_editing import parse_toml, put_table, remove_table
+from periplus.interop.agents.editing.jsonc_editing import append_item, parse, remove, set_member
+from periplus.interop.agents.editing.markdown_block import find_block, put_block, remove_block
+from periplus.interop.agents.editing.toml_editing import parse_toml, put_table, remove_table
 
 MANY = 5_000 if os.environ.get("PERIPLUS_EXHAUSTIVE") else 300
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)

@@ -106,7 +106,7 @@ def _without_own_part(text: str, path: str) -> str:
     """Remove the part that ``periplus connect`` maintains, since memory says the same. Changes made by a person stay."""
     if _OWN not in text:
         return text
-    from periplus.interop.agents.markdown_block import find_block, is_intact, is_sealed, remove_block
+    from periplus.interop.agents.editing.markdown_block import find_block, is_intact, is_sealed, remove_block
 
     try:
         block = find_block(text, path)

@@ -231,7 +231,7 @@ class InstructionReader:
         """Remove the part that Periplus wrote, if memory says the same. Returns the text, the line where lines are missing, and their
         number.
         """
-        from periplus.interop.agents.markdown_block import find_block
+        from periplus.interop.agents.editing.markdown_block import find_block
 
         try:
             block = find_block(text, path)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from periplus.interop.agents.config_parts import Entry, Part
-from periplus.interop.agents.jsonc_editing import Json
+from periplus.interop.agents.editing.jsonc_editing import Json
 
 Scope: TypeAlias = Literal["project", "user"]
 

@@ -21,8 +21,8 @@ from typing import Final, NamedTuple
 from periplus.base.encoding.digests import sha256
 from periplus.interop.agents.agent_model import Site
 from periplus.interop.agents.config_parts import JsonPart, hook_places
-from periplus.interop.agents.jsonc_editing import Json, parse
-from periplus.interop.agents.toml_editing import parse_toml
+from periplus.interop.agents.editing.jsonc_editing import Json, parse
+from periplus.interop.agents.editing.toml_editing import parse_toml
 
 _TIMEOUT_S: Final = 600  # default of a hook
 _WITHOUT_MATCHER: Final = frozenset({"user_prompt_submit", "stop", "interrupt"})

@@ -34,8 +34,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
 
 from periplus.base.errors import FormatError, RefusedError
-from periplus.interop.agents.jsonc_editing import Dialect, Json, JsonText, Keys, append_item, parse, remove, set_member
-from periplus.interop.agents.markdown_block import (
+from periplus.interop.agents.editing.jsonc_editing import (
+    Dialect,
+    Json,
+    JsonText,
+    Keys,
+    append_item,
+    parse,
+    remove,
+    set_member,
+)
+from periplus.interop.agents.editing.markdown_block import (
     find_block,
     is_intact,
     is_sealed,
@@ -44,7 +53,7 @@ from periplus.interop.agents.markdown_block import (
     sealed,
     text_of,
 )
-from periplus.interop.agents.toml_editing import (
+from periplus.interop.agents.editing.toml_editing import (
     item_place,
     parse_toml,
     put_item,
@@ -54,9 +63,9 @@ from periplus.interop.agents.toml_editing import (
     remove_items,
     remove_table,
 )
-from periplus.interop.agents.yaml_editing import YamlValue, entry_at, put_entry, remove_entry, value_at
-from periplus.interop.agents.yaml_hooks import hooks_of, put_hooks, remove_hooks
-from periplus.interop.agents.yaml_parsing import YamlText, parse_yaml
+from periplus.interop.agents.editing.yaml_editing import YamlValue, entry_at, put_entry, remove_entry, value_at
+from periplus.interop.agents.editing.yaml_hooks import hooks_of, put_hooks, remove_hooks
+from periplus.interop.agents.editing.yaml_parsing import YamlText, parse_yaml
 
 Standing: TypeAlias = Literal["absent", "current", "older", "edited", "foreign"]
 

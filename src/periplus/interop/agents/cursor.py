@@ -9,7 +9,7 @@ from typing import Final
 
 from periplus.interop.agents.agent_model import HOOK_SECONDS, Agent, Site, hook_command
 from periplus.interop.agents.config_parts import Entry, JsonPart, Part
-from periplus.interop.agents.jsonc_editing import Json
+from periplus.interop.agents.editing.jsonc_editing import Json
 from periplus.interop.agents.shared_parts import instructions, server_entry, skill
 
 NAME: Final = "cursor"

@@ -9,7 +9,7 @@ from typing import Final
 
 from periplus.interop.agents.agent_model import Agent, Site
 from periplus.interop.agents.config_parts import Entry, JsonPart, Part
-from periplus.interop.agents.jsonc_editing import Json
+from periplus.interop.agents.editing.jsonc_editing import Json
 from periplus.interop.agents.opencode_plugin import plugin
 from periplus.interop.agents.shared_parts import instructions, skill
 

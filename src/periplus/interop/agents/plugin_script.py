@@ -10,7 +10,7 @@ from typing import Final
 
 from periplus.interop.agents.agent_model import Site
 from periplus.interop.agents.config_parts import WholePart
-from periplus.interop.agents.markdown_block import OPEN_SEAL
+from periplus.interop.agents.editing.markdown_block import OPEN_SEAL
 
 # Sends every event to `periplus hook` in the form of Claude Code's hooks. It must never fail or wait for long.
 _TELL: Final = """\

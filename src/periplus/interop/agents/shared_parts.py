@@ -9,8 +9,8 @@ from typing import Final
 
 from periplus.interop.agents.agent_model import Site
 from periplus.interop.agents.config_parts import BlockPart, Entry, JsonPart, WholePart
-from periplus.interop.agents.jsonc_editing import Json
-from periplus.interop.agents.markdown_block import OPEN_SEAL
+from periplus.interop.agents.editing.jsonc_editing import Json
+from periplus.interop.agents.editing.markdown_block import OPEN_SEAL
 
 GREETING: Final = """\
 ## Periplus

@@ -11,7 +11,7 @@ from typing import Final
 
 from periplus.interop.agents.agent_model import Agent, Site
 from periplus.interop.agents.config_parts import Entry, Part
-from periplus.interop.agents.jsonc_editing import Json
+from periplus.interop.agents.editing.jsonc_editing import Json
 from periplus.interop.agents.opencode_plugin import plugin
 from periplus.interop.agents.shared_parts import base_of, instructions, json_server, skill
 

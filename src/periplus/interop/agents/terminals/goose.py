@@ -9,8 +9,8 @@ from typing import Final
 
 from periplus.interop.agents.agent_model import Agent, Site
 from periplus.interop.agents.config_parts import Part, YamlPart
+from periplus.interop.agents.editing.yaml_editing import YamlValue
 from periplus.interop.agents.shared_parts import NO_HOOKS, base_of, instructions, skill
-from periplus.interop.agents.yaml_editing import YamlValue
 
 NAME: Final = "goose"
 SECONDS: Final = 300

@@ -12,8 +12,8 @@ from typing import Final
 
 from periplus.interop.agents.agent_model import HOOK_SECONDS, Agent, Site, hook_command
 from periplus.interop.agents.config_parts import Part, YamlHooksPart, YamlPart
+from periplus.interop.agents.editing.yaml_editing import YamlValue
 from periplus.interop.agents.shared_parts import instructions, skill
-from periplus.interop.agents.yaml_editing import YamlValue
 
 NAME: Final = "hermes"
 EVENTS: Final = (

@@ -14,7 +14,7 @@ from typing import Final
 
 from periplus.interop.agents.agent_model import HOOK_SECONDS, Agent, Site
 from periplus.interop.agents.config_parts import Part, WholePart
-from periplus.interop.agents.markdown_block import OPEN_SEAL
+from periplus.interop.agents.editing.markdown_block import OPEN_SEAL
 from periplus.interop.agents.shared_parts import instructions, skill
 
 NAME: Final = "pi"

@@ -30,8 +30,8 @@ from collections.abc import Callable
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from periplus.base.errors import FormatError, RefusedError
-from periplus.interop.agents.config_text import decode_text, split_mark
-from periplus.interop.agents.json5_tokens import BLANKS, LINE_END, read_name, read_number, read_string
+from periplus.interop.agents.editing.config_text import decode_text, split_mark
+from periplus.interop.agents.editing.json5_tokens import BLANKS, LINE_END, read_name, read_number, read_string
 
 Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
 Keys: TypeAlias = tuple[str | int, ...]

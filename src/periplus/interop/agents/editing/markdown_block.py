@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 from periplus.base.encoding.digests import sha256
 from periplus.base.errors import FormatError, RefusedError
-from periplus.interop.agents.config_text import decode_text
+from periplus.interop.agents.editing.config_text import decode_text
 
 BYTES_MAX: Final = 4 << 20
 OPEN_SEAL: Final = "periplus:file 000000000000"

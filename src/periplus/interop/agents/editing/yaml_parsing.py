@@ -16,7 +16,7 @@ import re
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from periplus.base.errors import FormatError
-from periplus.interop.agents.config_text import decode_text, split_mark
+from periplus.interop.agents.editing.config_text import decode_text, split_mark
 
 BYTES_MAX: Final = 1 << 19
 _DEPTH_MAX: Final = 64

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from periplus.base.errors import FormatError, RefusedError
-from periplus.interop.agents.yaml_parsing import YamlEntry, YamlNode, YamlText, parse_yaml
+from periplus.interop.agents.editing.yaml_parsing import YamlEntry, YamlNode, YamlText, parse_yaml
 
 YamlValue: TypeAlias = str | bool | int | tuple[str | dict[str, str | int], ...]
 

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from periplus.base.errors import FormatError, RefusedError
-from periplus.interop.agents.config_text import decode_text, split_mark
+from periplus.interop.agents.editing.config_text import decode_text, split_mark
 
 BYTES_MAX: Final = 4 << 20
 _PLACE: Final = re.compile(r"\(at line (\d+), column (\d+)\)|\(at end of document\)")

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from periplus.base.errors import FormatError, RefusedError
-from periplus.interop.agents.yaml_editing import entry_at, flow_mapping, line_break, put_entry, remove_entry
-from periplus.interop.agents.yaml_parsing import YamlNode, YamlText, parse_yaml
+from periplus.interop.agents.editing.yaml_editing import entry_at, flow_mapping, line_break, put_entry, remove_entry
+from periplus.interop.agents.editing.yaml_parsing import YamlNode, YamlText, parse_yaml
 
 HookItems: TypeAlias = Mapping[str, Mapping[str, str | int]]
 IsOurs: TypeAlias = Callable[[object], bool]
