@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from interop_samples import SAMPLES
 from interop_support import read, shared_files
 from support import PEAK
 
@@ -76,6 +79,45 @@ def test_a_session_that_repeats_itself_for_200_mb_counts_once(tmp_path, folder):
     assert found["peak"] < MEMORY_BYTES_MAX, found
     for name in ("prompts", "says", "tools", "tools_paired", "model_calls", "steps"):
         assert found["counts"][name] == once[name], name
+
+
+@pytest.mark.parametrize("name", ["kimi-code-lines", "gptme-lines"])
+def test_memory_is_bounded_on_a_session_in_a_terminal_of_200_mb(tmp_path, name):
+    sample = SAMPLES[name]
+    path = sample.write(tmp_path, sample.data)
+    once = read(path).counts
+    data = path.read_bytes().replace(b"I look", b"I look " + b"x" * 20_000)
+    repeats = SIZE // len(data) + 1
+    with path.open("wb") as file:
+        for _ in range(repeats):
+            file.write(data)
+    found = _run(path)
+    assert found["peak"] < MEMORY_BYTES_MAX, found
+    assert found["counts"]["tools"] == repeats * once["tools"]
+
+
+@pytest.mark.parametrize("name", ["crush-database", "goose-database", "hermes-database", "openclaw-database"])
+def test_memory_is_bounded_on_a_database_of_200_mb(tmp_path, name):
+    """One session of many small messages, and of some large ones."""
+    table, column, text = {
+        "crush-database": ("messages", "parts", '[{"type": "text", "data": {"text": "%s"}}]'),
+        "goose-database": ("messages", "content_json", '[{"type": "text", "text": "%s"}]'),
+        "hermes-database": ("messages", "content", "%s"),
+        "openclaw-database": ("transcript_events", "event_json", '{"type": "message", "message": {"role": "user", "content": "%s"}}'),
+    }[name]  # fmt: skip
+    sample = SAMPLES[name]
+    path = sample.write(tmp_path, sample.data)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+        names = ", ".join(columns)
+        chosen = ", ".join("?" if one == column else one for one in columns)
+        many = [(text % f"look {number}", 1) for number in range(100_000)]
+        many += [(text % ("a line of what was printed, " * 40_000), 1)] * 200
+        connection.executemany(f"INSERT INTO {table} ({names}) SELECT {chosen} FROM {table} WHERE rowid = ?", many)
+    assert path.stat().st_size > SIZE
+    found = _run(path)
+    assert found["peak"] < MEMORY_BYTES_MAX, found
+    assert found["counts"]["lines"] > 100_000
 
 
 _DOCUMENTS = {

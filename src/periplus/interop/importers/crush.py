@@ -99,14 +99,14 @@ class _Database(SqliteReader):
         yield from self._cards(where, (session_id,))
 
     def _cards(self, where: str, values: tuple[str, ...] = ()) -> Iterator[Card]:
-        for (row,) in self.rows(f"SELECT rowid FROM sessions WHERE {where} ORDER BY created_at, rowid", values):  # noqa: S608 - texts of this module
+        for row in self.numbers(f"SELECT rowid FROM sessions WHERE {where} ORDER BY created_at, rowid", values):  # noqa: S608 - texts of this module
             card = self.record("sessions", ("id", "created_at"), row)
             if card is not None:
                 yield Card({**card, "folder": self._folder}, repr(card).encode("utf-8", "replace"))
 
     def messages(self, session_id: str) -> Iterator[dict[str, object] | None]:
         query = "SELECT rowid FROM messages WHERE session_id = ? ORDER BY created_at, rowid"
-        for (row,) in self.rows(query, (session_id,)):
+        for row in self.numbers(query, (session_id,)):
             yield self.record("messages", _MESSAGE, row)
 
 

@@ -89,7 +89,7 @@ class _Database(SqliteReader):
         return number if isinstance(number, int) else 0
 
     def roots(self) -> Iterator[Card]:
-        for (row,) in self.rows("SELECT rowid FROM sessions ORDER BY created_at, rowid"):
+        for row in self.numbers("SELECT rowid FROM sessions ORDER BY created_at, rowid"):
             card = self.record("sessions", _CARD, row)
             if card is not None:
                 yield Card(card, repr(card).encode("utf-8", "replace"))
@@ -100,5 +100,5 @@ class _Database(SqliteReader):
 
     def messages(self, session_id: str) -> Iterator[dict[str, object] | None]:
         query = "SELECT rowid FROM messages WHERE session_id = ? ORDER BY id, rowid"
-        for (row,) in self.rows(query, (session_id,)):
+        for row in self.numbers(query, (session_id,)):
             yield self.record("messages", _MESSAGE, row)

@@ -116,13 +116,13 @@ class _Database(SqliteReader):
         )
 
     def _cards(self, where: str, values: tuple[str, ...] = ()) -> Iterator[Card]:
-        for (row,) in self.rows(f"SELECT rowid FROM sessions WHERE {where} ORDER BY started_at, rowid", values):  # noqa: S608 - texts of this module
+        for row in self.numbers(f"SELECT rowid FROM sessions WHERE {where} ORDER BY started_at, rowid", values):  # noqa: S608 - texts of this module
             card = self.record("sessions", _CARD, row)
             if card is not None:
                 yield Card(card, repr(card).encode("utf-8", "replace"))
 
     def messages(self, session_id: str) -> Iterator[dict[str, object] | None]:
-        for (row,) in self.rows("SELECT rowid FROM messages WHERE session_id = ? ORDER BY id, rowid", (session_id,)):
+        for row in self.numbers("SELECT rowid FROM messages WHERE session_id = ? ORDER BY id, rowid", (session_id,)):
             yield self.record("messages", _MESSAGE, row)
 
     def usages(self, session_id: str) -> list[dict[str, object]]:

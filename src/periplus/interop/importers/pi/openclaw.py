@@ -94,5 +94,5 @@ class _Database(SqliteReader):
 
     def events(self, session_id: str) -> Iterator[bytes]:
         """Yield the records of a session; empty where one is compressed or too large."""
-        for (row,) in self.rows(_EVENTS, (session_id,)):
+        for row in self.numbers(_EVENTS, (session_id,)):
             yield self.cell("transcript_events", "event_json", row)
