@@ -98,13 +98,19 @@ def objects(importing):
 READ_EACH_TIME = ("grok-build-folder",)
 
 
+def is_read_each_time(name):
+    """Databases are, because of their logs. Older sessions of Kilo Code, which has one, are files."""
+    is_database = format_of(SAMPLES[name].format).shape == "database" and name != "kilo-code-task"
+    return name in READ_EACH_TIME or is_database
+
+
 @pytest.mark.parametrize("name", SAMPLES)
 def test_what_is_said_of_a_file_that_did_not_change_is_what_its_import_says(importing, tmp_path, name):
     sample = SAMPLES[name]
     path = sample.write(tmp_path, sample.data)
     importing(path)
     again, was_read = importing(path)
-    assert was_read == (name in READ_EACH_TIME or format_of(sample.format).shape == "database")
+    assert was_read == is_read_each_time(name)
     for note in importing.notes if not was_read else ():
         note.unlink()
     by_reading, was_read = importing(path)
@@ -314,7 +320,7 @@ print(sorted(one for one in opened - seen if os.path.exists(one)), len(opened))
 """
     paths = []
     for name, sample in SAMPLES.items():
-        if name not in READ_EACH_TIME and format_of(sample.format).shape != "database":
+        if not is_read_each_time(name):
             (tmp_path / name).mkdir()
             paths.append((sample.write(tmp_path / name, sample.data), sample.format))
     (tmp_path / "claude").mkdir()
