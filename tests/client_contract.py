@@ -34,6 +34,7 @@ def connected_shop(client: Client, folder) -> tuple[Shop, dict[str, bytes | None
     shop("init")
     shop("remember", DECISION, "--type", "decision", "--about", "src/auth.py")
     shop("remember", LESSON, "--type", "lesson", "--about", "src/mail.py")
+    client.use_before(shop)
     before = shop.tree()
     shop("connect", client.name, *client.scope)
     return shop, before
@@ -67,6 +68,7 @@ def keeps_the_contract(client: Client, folder) -> None:
     assert "What this project's memory says" not in shop("trail", "show", trail["id"], "--json").out
     assert counts_of(shop, client, trail) == client.steps
 
+    shop("connect", "--check", client.name, *client.scope)
     shop("disconnect", client.name, *client.scope)
     after = {name: data for name, data in shop.tree().items() if name not in client.leaves}
     assert {name for name in before | after if before.get(name) != after.get(name)} == {"src/auth.py"}

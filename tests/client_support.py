@@ -152,6 +152,9 @@ class Client:
         """Write the person's settings; gives the environment."""
         raise NotImplementedError
 
+    def use_before(self, shop: Shop) -> None:
+        """Leave what the client keeps in the home folder from earlier sessions, before it is connected."""
+
     def words(self, prompt: str, *, goes_on: bool) -> list[str]:
         """The arguments of a session without a person; one that ``goes_on`` is the last one."""
         raise NotImplementedError

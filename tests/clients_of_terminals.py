@@ -134,7 +134,7 @@ class Gptme(PythonClient):
 
 
 class Hermes(PythonClient):
-    """It writes its hooks' approval when a person is asked, or told by an option that all are approved."""
+    """Its person has approved all hooks. It writes who it is into a file at its first start."""
 
     name = "hermes"
     program = "hermes/bin/hermes"
@@ -142,6 +142,9 @@ class Hermes(PythonClient):
     says_end = False
     scope = ("--scope", "user")
     steps = SCRIPTED | {"MODEL_CALL": 1}  # it keeps only sums
+
+    def use_before(self, shop):
+        write(shop.home / ".hermes/SOUL.md", "You are Hermes.\n")
 
     def prepare(self, shop, url):
         path = shop.home / ".hermes/config.yaml"
