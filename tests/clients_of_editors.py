@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["EDITOR_CLIENTS", "Cline", "KiloCode", "QwenCode"]
+__all__ = ["EDITOR_CLIENTS", "Cline", "CopilotCli", "KiloCode", "QwenCode"]
 
 import json
 import os
@@ -134,4 +134,45 @@ class Cline(Client):
         return calls((f"periplus__{name}", args))
 
 
-EDITOR_CLIENTS: tuple[Client, ...] = (QwenCode(), KiloCode(), Cline())
+class CopilotCli(Client):
+    """Without an account: it takes another model provider, and in this mode asks GitHub for nothing."""
+
+    name = "copilot-cli"
+    told_times = 2
+    program = "@github/copilot-linux-*/copilot"
+    steps: Mapping[str, int] = {
+        "PROMPT": 1,
+        "MODEL_CALL": 4,
+        "TOOL_CALL": 1,
+        "COMMAND_RUN": 1,
+        "FILE_EDIT": 1,
+        "SAY": 1,
+    }
+
+    def prepare(self, shop, url):
+        write(shop.home / ".copilot/config.json", {"trustedFolders": [os.fspath(shop.folder)]})
+        return {
+            "COPILOT_OFFLINE": "true", "COPILOT_PROVIDER_BASE_URL": f"{url}/v1", "COPILOT_PROVIDER_API_KEY": "test",
+            "COPILOT_MODEL": "gpt-4.1", "COPILOT_AUTO_UPDATE": "false",
+        }  # fmt: skip
+
+    def words(self, prompt, *, goes_on):
+        return [*(["--continue"] if goes_on else []), "--allow-all-tools", "-p", prompt]
+
+    def read(self, shop, *paths):
+        return calls(*(("view", {"path": os.fspath(shop.folder / path)}) for path in paths))
+
+    def edit(self, shop, path, old, new):
+        return calls(("edit", {"path": os.fspath(shop.folder / path), "old_str": old, "new_str": new}))
+
+    def command(self, command):
+        return calls(("bash", {"command": command, "description": "As asked"}))
+
+    def tool(self, name, args):
+        return calls((f"periplus-{name}", args))
+
+    def lists_tool(self, body, name):
+        return any(tool["function"]["name"] == f"periplus-{name}" for tool in body["tools"])
+
+
+EDITOR_CLIENTS: tuple[Client, ...] = (QwenCode(), KiloCode(), Cline(), CopilotCli())

@@ -8,8 +8,8 @@ import subprocess
 import pytest
 
 from client_contract import PROMPT, connected_shop, counts_of, keeps_the_contract, refuses_what_is_claimed
-from client_support import INSTALLED, PATIENCE_S, Shop
-from clients_of_editors import EDITOR_CLIENTS
+from client_support import INSTALLED, PATIENCE_S, Shop, say
+from clients_of_editors import EDITOR_CLIENTS, CopilotCli
 from clients_of_terminals import TERMINAL_CLIENTS, Aider
 
 pytestmark = [pytest.mark.rig, pytest.mark.slow]
@@ -65,3 +65,16 @@ def test_droid_is_not_in_its_package(tmp_path):
     done = subprocess.run(["node", starter, "--version"], timeout=PATIENCE_S, check=False, **words)
     assert done.returncode == 1
     assert "Could not find the droid binary" in done.stderr
+
+
+def test_copilot_cli_runs_the_hooks_of_others_as_its_own(tmp_path):
+    """It loads the files of hooks of VS Code and of Claude Code: with all three connected, its session is recorded once, and facts come once."""
+    client = CopilotCli()
+    shop, _ = connected_shop(client, tmp_path)
+    shop("connect", "vscode", "claude-code")
+    run = client.run(
+        shop, PROMPT, lambda: client.edit(shop, "src/auth.py", "hash(password)", "argon2(password)"), say("Done.")
+    )
+    assert run.said(0).count("# Brief") == 1
+    trail = shop.sealed(client)
+    assert (trail["agent"], trail["status"]) == ("copilot-cli", "success")

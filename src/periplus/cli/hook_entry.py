@@ -159,7 +159,16 @@ def _parse(words: Sequence[str]) -> _Call:
             event = word
     if not event:
         raise UsageError("no event is named", mend="Type: periplus hook EVENT --agent AGENT")
-    return _Call(event, agent, store, is_patient, " ".join(unknown)[:200])
+    return _Call(event, _caller(agent), store, is_patient, " ".join(unknown)[:200])
+
+
+def _caller(agent: str) -> str:
+    """Return the agent that runs this hook. Copilot CLI loads the files of hooks that VS Code and Claude Code have, and VS Code those of
+    Copilot CLI; Copilot CLI tells its hooks their folder.
+    """
+    if os.environ.get("COPILOT_HOOK_DIR"):
+        return "copilot-cli"
+    return "vscode" if agent == "copilot-cli" else agent
 
 
 def _tell(call: _Call) -> None:

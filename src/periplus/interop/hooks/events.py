@@ -50,7 +50,7 @@ class HookAgent(NamedTuple):
 
     name: str
     format: str
-    dialect: Literal["claude", "gemini", "cursor", "kimi", "hermes", "crush"]
+    dialect: Literal["claude", "gemini", "cursor", "kimi", "hermes", "crush", "copilot"]
     tells: frozenset[HookKind]
     asks: bool
 
@@ -74,6 +74,9 @@ AGENTS: Final[dict[str, HookAgent]] = {
         HookAgent("droid", "droid", "claude", frozenset({"session-start", "prompt"}), asks=True),
         HookAgent("crush", "crush", "crush", frozenset({"before-tool"}), asks=False),
         HookAgent("cline", "cline", "claude", _TELLS, asks=False),
+        HookAgent(
+            "copilot-cli", "copilot-cli", "copilot", frozenset({"session-start", "prompt", "after-tool"}), asks=True
+        ),
     )
 }
 _NAMES: Final[dict[HookKind, str]] = {
@@ -403,12 +406,12 @@ def reply_to(event: HookEvent, answer: Answer) -> dict[str, object] | None:
         return {"message": facts}
     if agent.dialect == "gemini" and decision:
         return {"decision": decision, "reason": answer.reason}
-    output: dict[str, object] = {"hookEventName": event.name}
+    output: dict[str, object] = {} if agent.dialect == "copilot" else {"hookEventName": event.name}
     if facts:
         output["additionalContext"] = facts
     if decision:
         output |= {"permissionDecision": decision, "permissionDecisionReason": answer.reason}
-    return {"hookSpecificOutput": output}
+    return output if agent.dialect == "copilot" else {"hookSpecificOutput": output}
 
 
 def _call(fields: dict[str, object], name: str) -> tuple[str, object, object]:
@@ -419,7 +422,7 @@ def _call(fields: dict[str, object], name: str) -> tuple[str, object, object]:
         arguments = {key: fields[key] for key in _BARE_FIELDS if key in fields}
     if fields.get("toolInputTruncated") is True:
         arguments = None  # what is left may be another action
-    for key in ("tool_response", "toolResponse", "toolResult", "tool_output", "result_json", "output"):
+    for key in ("tool_response", "toolResponse", "toolResult", "tool_result", "tool_output", "result_json", "output"):
         if key in fields:
             return tool, arguments, fields[key]
     return tool, arguments, None

@@ -97,7 +97,7 @@ def _text(response: object) -> str | None:
             if None in (response.get("stdout", ""), response.get("stderr", "")):
                 return None  # one part was too long and left out: the other alone is not what the model saw
             return "\n".join(filter(None, (text_of(response.get("stdout")), text_of(response.get("stderr")))))
-        for name in ("llmContent", "output"):
+        for name in ("llmContent", "output", "text_result_for_llm"):
             if isinstance(response.get(name), str):
                 return text_of(response[name])
         response = response.get("content") if "agentId" in response or "isError" in response else None

@@ -31,7 +31,7 @@ _SILENT: Final = frozenset({
     "tool.execution_partial_result", "tool.execution_progress", "tool.user_requested",
 })  # fmt: skip
 _OUTCOMES: Final[dict[str, Outcome]] = {"success": "ok", "failure": "failed", "rejected": "denied", "denied": "denied"}
-_EXIT_CODE: Final = re.compile(r"<exited with exit code (-?\d{1,9})>\s*$")
+_EXIT_CODE: Final = re.compile(r"<(?:exited|shellId: [^<>]{1,80} completed) with exit code (-?\d{1,9})>\s*$")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _CALLS_REMEMBERED: Final = 4096
 
@@ -58,6 +58,7 @@ class CopilotImporter(LineConversation):
     def __init__(self, intake: Intake) -> None:
         super().__init__(intake)
         self._known_calls: dict[str, None] = {}
+        self._has_usage_records = False
         self._lane = ""
 
     def _record(self, record: dict[str, object]) -> None:
@@ -73,6 +74,8 @@ class CopilotImporter(LineConversation):
             self._begin(data, data.get("toolName"))
         elif kind == "tool.execution_complete":
             self._end(data)
+        elif kind == "session.usage_record":
+            self._usage(table_of(data.get("usage")))
         elif kind == "session.start":
             self._learn(data)
         elif kind == "session.model_change":
@@ -101,6 +104,13 @@ class CopilotImporter(LineConversation):
         if _COMMIT.fullmatch(commit) and commit.strip("0"):
             self.base = Digest("git-sha1", bytes.fromhex(commit))
 
+    def _usage(self, usage: dict[str, object]) -> None:
+        """Add the model call of a record of its own, which versions since 1.0 write: it has the input, too."""
+        self._has_usage_records = True
+        cached = natural_of(usage.get("cacheReadTokens"))
+        fresh = max(0, natural_of(usage.get("inputTokens")) - cached)
+        self._chat.usage(optional_text(usage.get("model")), fresh, cached, natural_of(usage.get("outputTokens")))
+
     def _enter(self, parent: object) -> None:
         """Enter the branch of a subagent, which is named by the call that began it."""
         lane = text_of(parent)
@@ -112,7 +122,7 @@ class CopilotImporter(LineConversation):
         chat = self._chat
         self._enter(data.get("parentToolCallId"))
         out = natural_of(data.get("outputTokens"))
-        if out:
+        if out and not self._has_usage_records:
             chat.usage(optional_text(data.get("model")), 0, 0, out)
         requests = list_of(data.get("toolRequests"))
         thought, text = text_of(data.get("reasoningText")), text_of(data.get("content"))
@@ -133,7 +143,10 @@ class CopilotImporter(LineConversation):
         if len(self._known_calls) >= _CALLS_REMEMBERED:
             self._known_calls = dict.fromkeys(list(self._known_calls)[_CALLS_REMEMBERED // 2 :])
         self._known_calls[call_id] = None
-        self._chat.call(call_id, text_of(name), data.get("arguments"))
+        server, tool = text_of(data.get("mcpServerName")), text_of(data.get("mcpToolName"))
+        self._chat.call(
+            call_id, tool if server and tool else text_of(name), data.get("arguments"), server if tool else ""
+        )
 
     def _end(self, data: dict[str, object]) -> None:
         result = table_of(data.get("result"))

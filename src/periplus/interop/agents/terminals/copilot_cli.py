@@ -1,4 +1,8 @@
-"""Copilot CLI: ``.github/mcp.json`` or ``~/.copilot/mcp-config.json``, ``AGENTS.md``, the shared skills."""
+"""Copilot CLI: ``.github/mcp.json`` or ``~/.copilot/mcp-config.json``, hooks in a file of ours, ``AGENTS.md``, the shared skills.
+
+Copilot CLI and VS Code load all files of the same folder of hooks, and Copilot CLI those of Claude Code, too. `periplus hook` tells by the
+environment of a hook who calls, so that a session is recorded once, as that of its agent.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,35 @@ __all__ = ["AGENT"]
 import os
 from typing import Final
 
-from periplus.interop.agents.agent_model import Agent, Site
-from periplus.interop.agents.config_parts import Part
-from periplus.interop.agents.shared_parts import NO_HOOKS, base_of, instructions, json_server, server_entry, skill
+from periplus.interop.agents.agent_model import HOOK_SECONDS, Agent, Site, hook_command
+from periplus.interop.agents.config_parts import Entry, JsonPart, Part
+from periplus.interop.agents.editing.jsonc_editing import Json
+from periplus.interop.agents.shared_parts import base_of, instructions, json_server, server_entry, skill
 
 NAME: Final = "copilot-cli"
+# Names of events in this form bring arguments and tools by the names that VS Code and Claude Code have for them.
+EVENTS: Final = (
+    ("SessionStart", ""),
+    ("UserPromptSubmit", ""),
+    ("PreToolUse", "Edit|Write|Bash"),
+    ("PostToolUse", ""),
+    ("PostToolUseFailure", ""),
+    ("SubagentStop", ""),
+    ("PreCompact", ""),
+    ("Stop", ""),
+    ("SessionEnd", ""),
+)
+
+
+def _hooks(site: Site) -> tuple[Entry, ...]:
+    """Return the hooks. A hook that fails refuses the call, so that one without its program must not fail."""
+    entries = []
+    for event, matcher in EVENTS:
+        line = hook_command(site, event, NAME)
+        command = line if line.endswith("|| true") else f"{line} || true"
+        hook: dict[str, Json] = {"type": "command", "command": command, "timeout": HOOK_SECONDS}
+        entries.append(Entry(("hooks", event), {**hook, "matcher": matcher} if matcher else hook, is_item=True))
+    return tuple(entries)
 
 
 def _parts(site: Site) -> tuple[Part, ...]:
@@ -19,8 +47,10 @@ def _parts(site: Site) -> tuple[Part, ...]:
     own = os.path.join(site.home, ".copilot")
     path = os.path.join(site.folder, ".github", "mcp.json") if in_project else os.path.join(own, "mcp-config.json")
     text = os.path.join(site.folder, "AGENTS.md") if in_project else os.path.join(own, "copilot-instructions.md")
+    hooks = os.path.join(os.path.join(site.folder, ".github") if in_project else own, "hooks", "periplus-cli.json")
     return (
         json_server(path, NAME, {"type": "local", **server_entry(site), "tools": ["*"]}),
+        JsonPart(hooks, "hooks", NAME, _hooks(site), (Entry(("version",), 1),)),
         instructions(site, text),
         skill(os.path.join(base_of(site), ".agents", "skills")),
     )
@@ -29,8 +59,7 @@ def _parts(site: Site) -> tuple[Part, ...]:
 AGENT: Final = Agent(
     NAME, "Copilot CLI", ("copilot",), (".copilot/mcp-config.json", ".copilot/session-state"), (".github/mcp.json",), _parts,
     "Restart it, and trust the folder when it asks; /mcp show lists the server.",
-    listed="1.0.102",
-    sources=("docs.github.com: copilot/how-tos/copilot-cli/customize-copilot",),
-    lacks=(NO_HOOKS,),
+    tried="1.0",
+    sources=("docs.github.com: copilot/how-tos/copilot-cli/customize-copilot, copilot/reference/hooks-reference",),
     format="copilot-cli",
 )  # fmt: skip
