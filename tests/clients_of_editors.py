@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["EDITOR_CLIENTS", "Cline", "CopilotCli", "KiloCode", "QwenCode"]
+__all__ = ["EDITOR_CLIENTS", "Cline", "Continue", "CopilotCli", "KiloCode", "QwenCode"]
 
 import json
 import os
 from collections.abc import Mapping
 
-from client_support import Client, Opencode, calls, write
+from client_support import NODE_MAJOR, Client, Opencode, calls, write
 
 
 class QwenCode(Client):
@@ -134,6 +134,55 @@ class Cline(Client):
         return calls((f"periplus__{name}", args))
 
 
+class Continue(Client):
+    """Its terminal client takes servers from a person's own configuration only, where the person names ours."""
+
+    name = "continue"
+    has_hooks = False
+    says_end = False
+    program = ".bin/cn"
+    node = NODE_MAJOR
+    reads_first = True
+    steps: Mapping[str, int] = {
+        "PROMPT": 1,
+        "TOOL_CALL": 1,
+        "COMMAND_RUN": 1,
+        "FILE_READ": 1,
+        "FILE_EDIT": 1,
+        "SAY": 1,
+        "MODEL_CALL": 1,
+    }
+
+    def prepare(self, shop, url):
+        model = f"{{name: Scripted, provider: openai, model: chat-test, apiBase: {url}/v1, apiKey: test, roles: [chat], capabilities: [tool_use]}}"
+        server = "{name: periplus, command: periplus, args: [mcp]}"
+        config = f"name: Test\nversion: 1.0.0\nschema: v1\nmodels:\n  - {model}\nmcpServers:\n  - {server}\n"
+        write(shop.home / ".continue/config.yaml", config)
+        return {
+            "CONTINUE_TELEMETRY_ENABLED": "0",
+            "CONTINUE_METRICS_ENABLED": "0",
+            "CONTINUE_CLI_DISABLE_COMMIT_SIGNATURE": "1",
+        }
+
+    def words(self, prompt, *, goes_on):
+        return [*(["--resume"] if goes_on else []), "--auto", "-p", prompt]
+
+    def read(self, shop, *paths):
+        return calls(*(("Read", {"filepath": path}) for path in paths))
+
+    def edit(self, shop, path, old, new):
+        return calls(("Edit", {"file_path": os.fspath(shop.folder / path), "old_string": old, "new_string": new}))
+
+    def command(self, command):
+        return calls(("Bash", {"command": command}))
+
+    def tool(self, name, args):
+        return calls((name, args))
+
+    def lists_tool(self, body, name):
+        return name in {tool["function"]["name"] for tool in body["tools"]}  # it leaves the server out of the name
+
+
 class CopilotCli(Client):
     """Without an account: it takes another model provider, and in this mode asks GitHub for nothing."""
 
@@ -175,4 +224,4 @@ class CopilotCli(Client):
         return any(tool["function"]["name"] == f"periplus-{name}" for tool in body["tools"])
 
 
-EDITOR_CLIENTS: tuple[Client, ...] = (QwenCode(), KiloCode(), Cline(), CopilotCli())
+EDITOR_CLIENTS: tuple[Client, ...] = (QwenCode(), KiloCode(), Cline(), Continue(), CopilotCli())

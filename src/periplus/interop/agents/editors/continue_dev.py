@@ -1,4 +1,4 @@
-"""Continue: a file of our own in ``.continue/mcpServers``, in the JSON form that it also reads, and one in ``.continue/rules``."""
+"""Continue: a file of our own in ``.continue/mcpServers``, in the JSON form that its extension reads, one in ``.continue/rules``, a skill."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from periplus.interop.agents.agent_model import Agent, Site
 from periplus.interop.agents.config_parts import Part
-from periplus.interop.agents.shared_parts import NO_HOOKS, base_of, instructions, json_server, server_entry
+from periplus.interop.agents.shared_parts import NO_HOOKS, base_of, instructions, json_server, server_entry, skill
 
 NAME: Final = "continue"
 
@@ -19,13 +19,18 @@ def _parts(site: Site) -> tuple[Part, ...]:
     return (
         json_server(os.path.join(folder, "mcpServers", "periplus.json"), NAME, server_entry(site)),
         instructions(site, os.path.join(folder, "rules", "periplus.md")),
+        skill(os.path.join(folder, "skills")),
     )
 
 
 AGENT: Final = Agent(
     NAME, "Continue", ("cn",), (".continue",), (".continue",), _parts,
-    "Reload the window; in its terminal client, restart it. Servers work in agent mode only.",
-    sources=("continuedev/continue: docs/customize/deep-dives/mcp.mdx, rules.mdx",),
-    lacks=(NO_HOOKS,),
+    "Reload the window; servers work in agent mode only. For its terminal client, name the server in ~/.continue/config.yaml.",
+    tried="1.5",
+    sources=(
+        "continuedev/continue: docs/customize/deep-dives/mcp.mdx, rules.mdx",
+        "@continuedev/cli 1.5.47: src/configLoader.ts, src/systemMessage.ts, src/util/loadMarkdownSkills.ts",
+    ),
+    lacks=("its terminal client takes servers from ~/.continue/config.yaml only, which is not written", NO_HOOKS),
     format="continue",
 )  # fmt: skip
