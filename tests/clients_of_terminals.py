@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["TERMINAL_CLIENTS", "Aider"]
+__all__ = ["TERMINAL_CLIENTS", "Aider", "KimiCode"]
 
+import hashlib
 import json
+import os
 
 import pytest
 from msgspec.structs import replace
@@ -40,6 +42,12 @@ class KimiCode(Client):
             + from_mark(path, "# written by"),
         )
         return {"KIMI_CODE_NO_AUTO_UPDATE": "1"}
+
+    def trust(self, shop):
+        """What its question about a folder writes when a person trusts it."""
+        name = hashlib.sha256(os.fsencode(shop.folder)).hexdigest()[:12]
+        path = shop.home / f".kimi-code/workspace-trust/wd_{shop.folder.name}_{name}"
+        write(path, {"root": os.fspath(shop.folder), "trustedAt": 1})
 
     def words(self, prompt, *, goes_on):
         return [*(["--continue"] if goes_on else []), "-p", prompt]

@@ -10,7 +10,7 @@ import pytest
 from client_contract import PROMPT, connected_shop, counts_of, keeps_the_contract, refuses_what_is_claimed
 from client_support import INSTALLED, PATIENCE_S, Shop, say
 from clients_of_editors import EDITOR_CLIENTS, CopilotCli
-from clients_of_terminals import TERMINAL_CLIENTS, Aider
+from clients_of_terminals import TERMINAL_CLIENTS, Aider, KimiCode
 
 pytestmark = [pytest.mark.rig, pytest.mark.slow]
 
@@ -26,6 +26,17 @@ def test_a_session(client, tmp_path):
 @pytest.mark.parametrize("client", [one for one in CLIENTS if one.has_hooks], ids=lambda client: client.name)
 def test_a_claimed_file(client, tmp_path):
     refuses_what_is_claimed(client, tmp_path)
+
+
+def test_kimi_has_the_server_of_a_project_that_is_trusted(tmp_path):
+    client = KimiCode()
+    client.scope = ()
+    shop, _ = connected_shop(client, tmp_path)
+    wary = client.run(shop, PROMPT, say("Done."))
+    assert not client.lists_tool(wary.bodies[0], "recall")
+    assert "periplus brief" in wary.said(0), "its texts are read all the same"
+    client.trust(shop)
+    assert client.lists_tool(client.run(shop, PROMPT, say("Done.")).bodies[0], "recall")
 
 
 def test_aider(tmp_path):
