@@ -88,7 +88,7 @@ def refuses_what_is_claimed(client: Client, folder) -> None:
     run = client.run(
         shop,
         PROMPT,
-        client.read(shop, "src/mail.py"),
+        client.read(shop, "src/mail.py", *(["src/auth.py"] if client.reads_first else [])),
         lambda: client.edit(shop, "src/mail.py", "return to", "return to.lower()"),
         lambda: client.edit(shop, "src/auth.py", "hash(password)", "argon2(password)"),
         client.last(_LAST),
