@@ -23,11 +23,11 @@ _TOLD_AT: Final[dict[HookKind, str]] = {
 
 def support_lines() -> Iterator[str]:
     """Yield the lines of the table of what works with each agent."""
-    yield "| agent | server | hooks | text, skill | sessions | basis |"
+    yield "| agent | server | hooks | text, skill | sessions | tried |"
     yield "|---|---|---|---|---|---|"
     for agent in all_agents():
         texts = (_scopes(agent, "instructions"), _scopes(agent, "skill"))
-        cells = (_scopes(agent, "server"), _hooks(agent), ",".join(texts), _code(agent.format), _basis(agent))
+        cells = (_scopes(agent, "server"), _hooks(agent), ",".join(texts), _code(agent.format), _tried(agent))
         yield f"| `{agent.name}` | {' | '.join(cells)} |"
 
 
@@ -59,14 +59,12 @@ def _hooks(agent: Agent) -> str:
     hooks = HOOK_AGENTS.get(agent.name)
     if hooks is None or _scopes(agent, "hooks") == "–":
         return "–"
-    told = ",".join(word for kind, word in _TOLD_AT.items() if kind in hooks.tells)
-    return f"{_scopes(agent, 'hooks')}: {told or 'tells nothing'}{'; asks' if hooks.asks else ''}"
+    words = [word for kind, word in _TOLD_AT.items() if kind in hooks.tells] + ["ask"] * hooks.asks
+    return f"{_scopes(agent, 'hooks')}: {','.join(words) or '–'}"
 
 
-def _basis(agent: Agent) -> str:
-    if agent.tried:
-        return f"tried {agent.tried}"
-    return f"lists it {agent.listed}" if agent.listed else "documentation"
+def _tried(agent: Agent) -> str:
+    return agent.tried or (f"lists-it {agent.listed}" if agent.listed else "–")
 
 
 def _code(text: str) -> str:
