@@ -8,6 +8,7 @@ import os
 import pytest
 
 from cli_support import Shell, fill
+from interop_samples_terminals import CRUSH, as_crush
 from periplus.interop.agents import AGENT_NAMES
 
 
@@ -111,3 +112,12 @@ def test_a_program_that_the_project_brings_is_not_started(sh):
     told = rows(sh, env={"PATH": os.fspath(program.parent)})
     assert (told["zed"].program, told["zed"].version) == (os.fspath(program), "")
     assert not (sh.home / "started").exists()
+
+
+def test_sessions_in_a_database_are_counted_one_by_one(sh):
+    as_crush(sh.folder, CRUSH)
+    assert rows(sh)["crush"].waiting == 1
+    sh("trail", "import", "--all")
+    assert rows(sh)["crush"].waiting == 0
+    (sh.folder / ".crush/crush.db").write_bytes(b"SQLite format 3\0" + bytes(100))
+    assert rows(sh)["crush"].waiting == 1

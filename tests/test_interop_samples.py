@@ -14,6 +14,7 @@ from periplus.base.errors import FormatError
 from periplus.interop import import_transcripts
 from periplus.interop.conversion.source import Head
 from periplus.interop.format_detection import detect_format
+from periplus.interop.transcripts import session_ids
 from periplus.project import Project
 from periplus.trail.format.reader import TrailReader
 from sampling import sampled
@@ -303,3 +304,13 @@ def test_a_run_that_was_written_further_is_the_same_trail(name, tmp_path):
     assert part.entity.item_id == whole.entity.item_id
     assert whole.changed
     assert another.entity.item_id != whole.entity.item_id
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(SAMPLES) if name.endswith("-database")])
+def test_the_sessions_of_a_database_can_be_listed_without_an_import(name, tmp_path):
+    sample = SAMPLES[name]
+    path = sample.write(tmp_path, sample.data)
+    assert session_ids(str(path), sample.format, ()) == [imported.session_id for imported in take(path)]
+    assert session_ids(str(path), sample.format, ("/no/such/folder",)) == []
+    path.write_bytes(b"{}")
+    assert session_ids(str(path), sample.format, ()) is None

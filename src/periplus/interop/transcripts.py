@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["import_transcript", "import_transcripts"]
+__all__ = ["import_transcript", "import_transcripts", "session_ids"]
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from periplus.base.errors import FormatError, UsageError
-from periplus.interop.formats import format_names, importer_of
+from periplus.interop.formats import format_names, format_of, importer_of
 
 if TYPE_CHECKING:
     from periplus.interop.model import Imported
@@ -65,3 +65,23 @@ def import_transcript(
     if next(sessions, None) is not None:
         raise UsageError(f"{path} holds several sessions", mend="Import them all.")
     return first
+
+
+def session_ids(path: str, source_format: str, folders: tuple[str, ...]) -> list[str] | None:
+    """Return the ids of the sessions held in ``folders`` that are in the database ``path``, without those of subagents; None
+    for a file that is no database. Nothing is imported. Raises FormatError, EnvironmentFailure.
+    """
+    from periplus.interop.conversion.source import Head, Source
+    from periplus.interop.readers.sqlite_reader import SQLITE_MARK
+
+    if not Head.of(path).data.startswith(SQLITE_MARK):
+        return None
+    ids: list[str] = []
+    source = Source(path, b"", _refused, folders=folders, listed=ids.append)
+    for _ in importer_of(format_of(source_format)).read(source):
+        raise AssertionError(f"{source_format} imports where it should list")
+    return ids
+
+
+def _refused(data: bytes) -> bytes:
+    raise AssertionError(f"a listing stores {len(data)} bytes")

@@ -51,6 +51,9 @@ def import_tree(
     for number, card in enumerate(sessions.roots(), 1):
         if source.is_elsewhere(card.values.get(folder)):
             continue
+        if source.listed is not None:
+            source.listed(text_of(card.values.get("id")))
+            continue
         yield _import(source, sessions, card, (), import_one)
         if source.progress is not None:
             source.progress(number, max(number, count))

@@ -110,7 +110,7 @@ class LineImporter(Protocol):
 class Source:
     """A file to import, with a key and a store for large texts. ``progress`` gets the bytes read and the bytes in
     all. Of a file with sessions of many folders, those outside of ``folders`` (if any are given) are left out before
-    anything of them is stored.
+    anything of them is stored. With ``listed`` a database yields no trail: it is called with the id of each session instead.
     """
 
     def __init__(
@@ -120,9 +120,12 @@ class Source:
         put_object: Callable[[bytes], bytes],
         progress: Callable[[int, int], None] | None = None,
         folders: tuple[str, ...] = (),
+        *,
+        listed: Callable[[str], object] | None = None,
     ) -> None:
         self.path = path
         self.folders = folders
+        self.listed = listed
         self.put_object = put_object
         self.progress = progress
         self._trail_key = trail_key

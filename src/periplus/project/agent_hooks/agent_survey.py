@@ -9,9 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from periplus.base.errors import PeriplusError
 from periplus.base.named_tuple import NamedTuple
 from periplus.interop.agents import Agent, all_agents
 from periplus.interop.agents.config_files import is_connected
+from periplus.interop.formats import format_of
+from periplus.interop.transcripts import session_ids
+from periplus.journal.projections.git_state import project_folders
 from periplus.project.agent_hooks.connection import PART_KINDS, Connecting, Machine, find_agents, program_path
 
 if TYPE_CHECKING:
@@ -46,7 +50,8 @@ def survey(
     """Return all known agents in the order of listing. ``places`` are the project and the person's own folders;
     ``sessions`` are the files of sessions of this project that were found.
 
-    A file counts as imported where the name of its session occurs in its path, as agents name their files: none is read.
+    A file counts as imported where the name of its session occurs in its path, as agents name their files: none is read. Of a
+    database the ids of its sessions are read.
     """
     found = {agent.name for agent in find_agents(machine, places[0].site.folder)}
     waiting, heard = _waiting(project, sessions), _heard(project)
@@ -103,7 +108,25 @@ def _waiting(project: ProjectStore, sessions: Iterable[FoundSession]) -> Counter
         name = str(trail.value.get("session_id", ""))
         if name:
             held.setdefault(str(trail.value.get("format", "")), set()).add(name)
-    return Counter(one.format for one in sessions if not _is_held(one.path, held.get(one.format, set())))
+    folders = tuple(project_folders(project.root))
+    waiting: Counter[str] = Counter()
+    for one in sessions:
+        names = held.get(one.format, set())
+        if format_of(one.format).shape == "database":
+            waiting[one.format] += _waiting_in_database(one, names, folders)
+        elif not _is_held(one.path, names):
+            waiting[one.format] += 1
+    return waiting
+
+
+def _waiting_in_database(one: FoundSession, names: set[str], folders: tuple[str, ...]) -> int:
+    try:
+        ids = session_ids(one.path, one.format, folders)
+    except PeriplusError:
+        return 1  # an import says what is wrong with it
+    if ids is None:
+        return int(not _is_held(one.path, names))
+    return sum(name not in names for name in ids)
 
 
 def _is_held(path: str, names: set[str]) -> bool:
