@@ -133,7 +133,7 @@ def test_claude_codes_hooks_that_vscode_runs_too_make_no_second_trail(place):
         )
         project.hooks.spool.leave(encode_event(late), late.at_ms * 1_000_000, mark_of(late))
         project.hooks.take_in()
-        assert prompts(project) == [("vscode", 2)]
+        assert prompts(project) == [("copilot-chat", 2)]
 
 
 def test_a_mark_counts_for_a_while_where_that_is_asked(tmp_path):
