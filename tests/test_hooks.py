@@ -18,6 +18,7 @@ from periplus.base.process import process_marks
 from periplus.journal import Writer
 from periplus.memory import Memory
 from periplus.project import Project
+from periplus.project.trail_store.session_runs import RunOfSession, take_steps
 from periplus.trail import BY_NAME, TrailReader
 from periplus.trail.recording.live_step import LiveStep
 
@@ -533,6 +534,19 @@ def test_a_session_is_over_where_its_client_is_gone(place, agent):
         assert "gone" not in [
             one.value.get("name") for one in project.journal.entities("session") if one.value["state"] == "open"
         ]
+
+
+def test_a_run_that_goes_on_is_not_left_by_the_process_before(place):
+    """A process that has only just been started is not known yet: the one that carried the run until then, and is gone, says nothing."""
+    with subprocess.Popen(["sleep", "60"]) as process:
+        mark = process_marks.process_mark(process.pid, Files())
+        process.kill()
+    about = RunOfSession("claude-code", "s1", agent="claude-code", process=mark)
+    with opened(place) as project:
+        for key, one in (("first", about), ("second", about._replace(process=None))):
+            take_steps(project, project.writer, [(one, [])], key=key, key_ms=1, patience_s=5)
+            (run,) = project.unsealed_runs()
+            assert run.process == one.process
 
 
 def test_a_mark_of_a_process_is_text_and_back():

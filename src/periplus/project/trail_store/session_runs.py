@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Final, Never
 from periplus.base.clock import format_ms
 from periplus.base.encoding.canonical import JSONValue
 from periplus.base.errors import PeriplusError
+from periplus.base.files import Files
 from periplus.base.ids import derived_id
 from periplus.base.named_tuple import NamedTuple
-from periplus.base.process.process_marks import ProcessMark
+from periplus.base.process.process_marks import ProcessMark, is_gone
 from periplus.base.text.secrets import mask_secrets
 from periplus.interop.conversion.session_titles import Done, better_title, is_meaningful
 from periplus.interop.hooks.events import AGENTS, HookEvent
@@ -98,12 +99,20 @@ def take_steps(
                     value["transcript"] = mask_secrets(about.transcript)[0]
                 if about.process is not None:  # or in another process
                     value["process"] = about.process._asdict()
+                elif _is_left(value, journal.files):  # or in one that has only just been started
+                    del value["process"]
                 if value != held.value:
                     transaction.put(RUN_TYPE, run_id, value, summary="run goes on")
             for step in steps:
                 transaction.observe(payload_of(step), item_type=RUN_TYPE, item_id=run_id)
 
     journal.mutate(write, writer, key=key, key_ms=key_ms, project=False, patience_s=patience_s)
+
+
+def _is_left(run: dict[str, JSONValue], files: Files) -> bool:
+    """Test that the process that a run names is gone."""
+    process = run.get("process")
+    return isinstance(process, dict) and is_gone(ProcessMark(**process), files)  # type: ignore[arg-type]  # the run's schema
 
 
 def _opened(project: ProjectStore, about: RunOfSession, started_ms: int) -> dict[str, JSONValue]:
