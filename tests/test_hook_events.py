@@ -105,7 +105,7 @@ EVENTS = [
      {"is_failed": True, "error": "exit 2"}),
     ("copilot-cli", "PostToolUse", {"hook_event_name": "PostToolUse", "session_id": "d-1", "timestamp": "2026-11-29T01:40:31.251Z", "cwd": "/p", "tool_name": "Bash",
      "tool_input": {"command": "ls"}, "tool_result": {"result_type": "success", "text_result_for_llm": "a.py"}},
-     {"kind": "after-tool", "session": "d-1", "tool": "Bash", "response": {"result_type": "success", "text_result_for_llm": "a.py"}}),
+     {"kind": "after-tool", "session": "d-1", "call": "2026-11-29T01:40:31.251Z", "tool": "Bash", "response": {"result_type": "success", "text_result_for_llm": "a.py"}}),
     ("cline", "PostToolUse", {"session_id": "1_a", "cwd": "/p", "tool_name": "run_commands", "tool_input": {"command": "ls\npwd"}, "tool_response": "[]"},
      {"kind": "after-tool", "session": "1_a"}),
     ("kilo-code", "PostToolUse", {"session_id": "k-1", "cwd": "/p", "tool_name": "bash", "tool_input": {"command": "ls"}, "tool_response": "a"},

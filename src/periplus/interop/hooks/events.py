@@ -202,7 +202,7 @@ def read_event(
         cleaner.short(_first(fields, "model")),
         cleaner.text(strip_hook_blocks(prompt)[0]) if kind == "prompt" and prompt else "",
         cleaner.short(tool),
-        cleaner.short(_first(fields, "tool_use_id", "toolUseId", "tool_call_id")),
+        cleaner.short(_first(fields, "tool_use_id", "toolUseId", "tool_call_id") or _moment_of(agent, fields)),
         cleaner.value(arguments, 0),  # never shortened: a step must not report another action
         cleaner.value(response, 0, is_response=True) if kind == "after-tool" else None,
         is_failed=kind == "after-tool" and (_plain(name) == "posttoolusefailure" or bool(failure)),
@@ -436,6 +436,11 @@ def _spread(fields: dict[str, object]) -> dict[str, object]:
     if found.get("status") in ("error", "blocked"):
         found["tool_response"] = {"error": _first(found, "error_message", "result")}
     return found
+
+
+def _moment_of(agent: str, fields: dict[str, object]) -> str:
+    """Return what identifies an event of Copilot CLI, which names no calls: its files of hooks are told of it with the same time."""
+    return _first(fields, "timestamp") if agent == "copilot-cli" else ""
 
 
 def _text_of(prompt: object) -> str | None:
