@@ -192,6 +192,45 @@ def test_subagents_of_crush_are_children(tmp_path):
     assert imported.skipped == {"local command": 1}
 
 
+def test_rows_that_repeat_a_session_of_crush_are_no_further_children(tmp_path):
+    """A tree of eight levels, each session of which is there twenty times, would be 20 to the power of 8 sessions."""
+    levels = [
+        {"id": f"s{level}", "parent_session_id": f"s{level - 1}" if level else None, "created_at": MS // 1000 + level}
+        for level in range(8)
+    ]
+    said = [{**CRUSH["messages"][0], "id": f"m{level}", "session_id": f"s{level}"} for level in range(8)]
+    data = {"sessions": [*levels[:1], *(one for one in levels[1:] for _ in range(20))], "messages": said}
+    (imported,) = take(as_crush(tmp_path, data))
+    for level in range(1, 8):
+        assert imported.skipped["session of a subagent that is left out"] == 19
+        (imported,) = imported.children
+        assert imported.session_id == f"s{level}"
+
+
+def test_a_session_of_openclaw_with_several_parents_is_a_child_once(tmp_path):
+    keys = [(level, one) for level in range(8) for one in range(6)]
+    windows = [{"session_id": f"o{level}-{one}", "session_key": f"k{level}-{one}"} for level, one in keys]
+    windows += [
+        {"session_id": f"o{level}-{one}", "session_key": f"k{level}-{one}-{other}"}
+        for level, one in keys if level for other in range(6)
+    ]  # fmt: skip
+    nodes = [
+        {"session_key": f"k{level}-{one}-{other}", "spawned_by": f"k{level - 1}-{other}"}
+        for level, one in keys if level for other in range(6)
+    ]  # fmt: skip
+    (event, *_) = [one for one in OPENCLAW["transcript_events"] if one["seq"] == 1]
+    events = [{**event, "session_id": f"o{level}-{one}"} for level, one in keys]
+    found = take(
+        as_openclaw(tmp_path, {"session_windows": windows, "session_nodes": nodes, "transcript_events": events})
+    )
+
+    def ids(sessions):
+        return [name for one in sessions for name in (one.session_id, *ids(one.children))]
+
+    assert [one.session_id for one in found] == [f"o0-{one}" for one in range(6)]
+    assert sorted(ids(found)) == sorted(f"o{level}-{one}" for level, one in keys)
+
+
 def test_a_session_of_crush_that_grows_stays_one_trail_among_others(tmp_path):
     path = as_crush(tmp_path, CRUSH)
     more = [{"id": "s2", "title": "U", "created_at": MS // 1000 + 60}]
@@ -260,6 +299,15 @@ def test_the_database_of_hermes(tmp_path):
     assert imported.counts["duplicates"] == 1
     assert imported.skipped == {"role: system": 1, "message of others, not to the agent": 1}
     assert (imported.started_ms, imported.ended_ms) == (MS, MS + 60_000)
+
+
+def test_an_empty_subagent_of_hermes_hides_no_other(tmp_path):
+    empty = {**HERMES_DATABASE["sessions"][1], "id": "h3", "started_at": MS / 1000 + 5}
+    data = {**HERMES_DATABASE, "sessions": [*HERMES_DATABASE["sessions"], empty]}
+    (imported,) = take(as_hermes(tmp_path, data))
+    assert [child.session_id for child in imported.children] == ["h2", "h3"]
+    (spawn,) = named(imported, "AGENT_SPAWN")
+    assert spawn.operands[2].value == imported.children[0].trail_digest
 
 
 def test_sessions_of_hermes_that_continue_another_are_their_own(tmp_path):
@@ -418,6 +466,22 @@ def test_subagents_of_mistral_vibe_are_inside_its_folder(tmp_path, place):
     (link,) = VIBE_FOLDER["meta"]["child_sessions"]
     meta = {**VIBE_FOLDER["meta"], "child_sessions": [{**link, "relative_path": place}]}
     (imported,) = take(as_vibe(tmp_path, {**VIBE_FOLDER, "meta": meta}))
+    assert imported.children == ()
+
+
+def test_a_subagent_of_mistral_vibe_that_is_named_again_and_again_is_one_child(tmp_path):
+    path = as_vibe(tmp_path, VIBE_FOLDER)
+    (link,) = VIBE_FOLDER["meta"]["child_sessions"]
+    meta = {**VIBE_FOLDER["meta"], "child_sessions": [{**link, "tool_call_id": f"c{number}"} for number in range(900)]}
+    folder = path.parent
+    for _ in range(3):  # imported each time they are named, these were 900 to the power of 3
+        (folder / "meta.json").write_text(json.dumps(meta), "utf-8")
+        folder = folder / "agents" / "explore_1"
+        folder.mkdir(parents=True, exist_ok=True)
+        write_lines(folder / "messages.jsonl", VIBE_FOLDER["child"])
+    (imported,) = take(path)
+    for _ in range(3):
+        (imported,) = imported.children
     assert imported.children == ()
 
 

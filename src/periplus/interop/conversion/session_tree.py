@@ -1,4 +1,8 @@
-"""Sessions that name their parents: those of subagents become children of the trail of the session that began them."""
+"""Sessions that name their parents: those of subagents become children of the trail of the session that began them.
+
+A store is untrusted: its rows may repeat, or name several parents for a session. So each session becomes a child only
+once in a store, and the import takes no longer than the store has sessions.
+"""
 
 from __future__ import annotations
 
@@ -48,31 +52,39 @@ def import_tree(
     its session.
     """
     count = sessions.count
+    taken: set[str] = set()
     for number, card in enumerate(sessions.roots(), 1):
         if source.is_elsewhere(card.values.get(folder)):
             continue
         if source.listed is not None:
             source.listed(text_of(card.values.get("id")))
             continue
-        yield _import(source, sessions, card, (), import_one)
+        yield _import(source, sessions, card, (), taken, import_one)
         if source.progress is not None:
             source.progress(number, max(number, count))
 
 
 def _import(
-    source: Source, sessions: Sessions, card: Card, above: tuple[str, ...], import_one: Callable[[Branch], Imported]
+    source: Source,
+    sessions: Sessions,
+    card: Card,
+    above: tuple[str, ...],
+    taken: set[str],
+    import_one: Callable[[Branch], Imported],
 ) -> Imported:
-    """Import the session with this card, after those of its subagents."""
+    """Import the session with this card, after those of its subagents. ``taken`` are the sessions that are children."""
     session_id = text_of(card.values.get("id"))
     lineage = (*above, session_id)
     children: dict[str, Imported] = {}
     left_out = 0
     for child in sessions.children(session_id):
         child_id = text_of(child.values.get("id"))
-        if child_id in lineage or len(lineage) > DEPTH_MAX or len(children) >= CHILDREN_MAX:
+        is_again = child_id in lineage or child_id in taken
+        if is_again or len(lineage) > DEPTH_MAX or len(children) >= CHILDREN_MAX:
             left_out += 1
         else:
-            children[child_id] = _import(source, sessions, child, lineage, import_one)
+            taken.add(child_id)
+            children[child_id] = _import(source, sessions, child, lineage, taken, import_one)
     intake = source.intake()
     if left_out:
         intake.skip("session of a subagent that is left out", left_out)

@@ -89,9 +89,11 @@ def _metadata(path: str) -> dict[str, object]:
 
 
 def _subagents(path: str, meta: dict[str, object]) -> list[tuple[str, dict[str, object]]]:
-    """Return the files of the subagents that the metadata names, with their links; only those inside the folder."""
+    """Return the files of the subagents that the metadata names, with their links; only those inside the folder, and
+    each once.
+    """
     folder = os.path.dirname(os.path.abspath(path))
-    found = []
+    found: dict[str, dict[str, object]] = {}
     for link in map(table_of, list_of(meta.get("child_sessions"))):
         place, name, *deeper = [*text_of(link.get("relative_path")).split("/"), "", ""]
         child = os.path.join(folder, place, name, _FILE)
@@ -102,8 +104,8 @@ def _subagents(path: str, meta: dict[str, object]) -> list[tuple[str, dict[str, 
             and os.path.isfile(child)
             and not any(map(os.path.islink, (child, os.path.dirname(child), os.path.join(folder, place))))
         ):
-            found.append((child, link))
-    return found
+            found.setdefault(child, link)
+    return list(found.items())
 
 
 class VibeImporter(LineConversation):

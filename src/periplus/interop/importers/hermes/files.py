@@ -88,10 +88,10 @@ def _read_database(source: Source) -> Iterator[Imported]:
                 agent="hermes/subagent" if is_child else "hermes",
                 children=tuple(children.values()),
             )
-            if is_child and importer.first_prompt:
-                tasks[importer.first_prompt] = imported.trail_digest
-            else:
+            if not is_child:
                 tasks.clear()
+            elif importer.first_prompt:
+                tasks[importer.first_prompt] = imported.trail_digest
             return imported
 
         yield from import_tree(source, database, "cwd", import_one)
