@@ -7,6 +7,7 @@ import json
 import os
 import random
 import sqlite3
+import time
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -209,6 +210,22 @@ def test_a_long_log_is_read_with_the_last_requests_in_memory(tmp_path):
     prompts = [step.operands[0] for step in named(imported, "PROMPT")]
     assert prompts == [*(f"number {at}" for at in range(count - 1)), "last"]
     assert imported.skipped["change of a request that was read"] == 1
+
+
+def test_many_requests_in_one_entry_take_linear_time():
+    count = 300_000
+    log = operation_log.OperationLog()
+    begun = time.process_time()
+    given = [at for at, _ in log.feed(7, {"kind": 0, "v": {"requests": [{} for _ in range(count)]}}, 3 * count)]
+    assert given == [7] * (count - operation_log.REQUESTS_MAX)
+    assert len(list(log.finish())) == operation_log.REQUESTS_MAX
+    assert time.process_time() - begun < 10  # it is 0.2 s; one by one from the front of the list it was over 30 s
+
+
+def test_a_secret_that_the_limit_of_a_title_cuts_is_masked(tmp_path):
+    title = "x" * 100 + " ghp_" + "a1B2c3D4e5F6" * 3
+    imported = read(written("copilot-chat", tmp_path, {**CHAT, "customTitle": title}))
+    assert "ghp_" not in imported.title
 
 
 def test_requests_that_were_read_and_taken_back_stay_and_the_next_have_their_places(tmp_path):

@@ -69,18 +69,26 @@ class OperationLog:
             self._change_list(line, kind, entry, size)
         else:
             self._change_request(path, kind, entry, size)
-        while len(self._waiting) > REQUESTS_MAX or (len(self._waiting) > 1 and sum(self._weights) > BYTES_MAX):
-            yield self._give()
+        yield from self._give(self._excess())
 
     def finish(self) -> Iterator[tuple[int, dict[str, object]]]:
-        while self._waiting:
-            yield self._give()
+        yield from self._give(len(self._waiting))
 
-    def _give(self) -> tuple[int, dict[str, object]]:
-        self._first += 1
-        del self._weights[0]
-        line, value = self._waiting.pop(0)
-        return line, table_of(value)
+    def _excess(self) -> int:
+        """Return the number of the oldest requests that wait no longer; the last one always waits."""
+        number = max(len(self._waiting) - REQUESTS_MAX, 0)
+        size = sum(self._weights[number:])
+        while number < len(self._waiting) - 1 and size > BYTES_MAX:
+            size -= self._weights[number]
+            number += 1
+        return number
+
+    def _give(self, number: int) -> Iterator[tuple[int, dict[str, object]]]:
+        given = self._waiting[:number]
+        del self._waiting[:number], self._weights[:number]
+        self._first += number
+        for line, value in given:
+            yield line, table_of(value)
 
     def _lose(self, why: str) -> None:
         self.lost[why] = self.lost.get(why, 0) + 1

@@ -86,7 +86,7 @@ class ChatImporter:
 
     def finish(self) -> Status:
         if self._title:
-            self._intake.title = " ".join(self._title.split())[:TITLE_CHARS_MAX]
+            self._intake.title = " ".join(self._intake.mask(self._title).split())[:TITLE_CHARS_MAX]
         return self._intake.ending(self._chat.status, is_waiting=self._is_waiting)
 
     def request(self, number: int, request: dict[str, object]) -> None:
