@@ -219,6 +219,13 @@ def test_a_note_with_long_attributions_is_known(tmp_path):
     assert read(path).skipped == {"line of the commit": 60_000 * 11 + 4}
 
 
+def test_a_note_that_attributes_more_lines_than_there_can_be_is_imported(tmp_path):
+    path = as_note(tmp_path, NOTE)
+    lines = f"a.py\n  4ba2ad79974ff636 {','.join(['1-99999999999999999'] * 400)}\n"
+    path.write_text(lines + path.read_text())
+    assert read(path).skipped == {"line of the commit": 1_000_000_000}
+
+
 # -- agent-trajectories
 
 

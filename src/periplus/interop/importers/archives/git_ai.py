@@ -47,6 +47,7 @@ _KEY: Final = re.compile(r"[0-9a-z_:]{7,60}")
 _ID_CHARS_MAX: Final = 200
 _NAMED_MAX: Final = 3
 _SPAN_BYTES_MAX: Final = 19
+_LINES_MAX: Final = 1_000_000_000  # of one key; a larger number is no count of lines
 _SESSIONS_MAX: Final = 1000
 _PROMPT_FACTS: Final = frozenset({
     "accepted_lines", "agent_id", "custom_attributes", "human_author", "messages", "messages_url", "overriden_lines",
@@ -201,7 +202,8 @@ class _Note:
             return
         key = words[0].partition(b"::")[0].decode("ascii", "replace")
         if key in self.lines or (len(self.lines) < _SESSIONS_MAX and _KEY.fullmatch(key)):
-            self.lines[key] = self.lines.get(key, 0) + sum(map(_extent, words[1].split(b",")))
+            extent = sum(map(_extent, words[1].split(b",")))
+            self.lines[key] = min(self.lines.get(key, 0) + extent, _LINES_MAX)
 
 
 def _extent(span: bytes) -> int:
