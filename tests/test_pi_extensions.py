@@ -14,6 +14,8 @@ from periplus.interop.agents import Site, agent_named
 from periplus.interop.agents.config_files import Keeping, apply, plan_connect
 from periplus.interop.hooks.events import kind_of, read_event
 
+# A character of two bytes lies across an end of 64 KiB, at which a pipe is read in two pieces.
+BRIEF = "é" * 40_000 + "." + "é" * 40_000
 FAKE = """\
 import json, os, sys
 
@@ -25,12 +27,13 @@ if sys.argv[1] == "hook":
     said = json.load(sys.stdin)
     note(sys.argv[2], said)
     out = {}
-    if sys.argv[2] == "SessionStart": out = {"additionalContext": "the brief"}
+    if sys.argv[2] == "SessionStart": out = {"additionalContext": "é" * 40_000 + "." + "é" * 40_000}
     if sys.argv[2] == "PreToolUse" and said["tool_name"] == "read": out = {"additionalContext": "of a.py"}
     if sys.argv[2] == "PreToolUse" and said["tool_name"] == "edit":
         decision = said["tool_input"]["path"]
         out = {"permissionDecision": decision, "permissionDecisionReason": f"claimed: {decision}"}
-    print(json.dumps({"hookSpecificOutput": out}) if sys.argv[2] != "Stop" else "no JSON")
+    said = json.dumps({"hookSpecificOutput": out}, ensure_ascii=False) if sys.argv[2] != "Stop" else "no JSON"
+    sys.stdout.buffer.write(said.encode())
     sys.exit()
 for line in sys.stdin:
     asked = json.loads(line)
@@ -106,7 +109,7 @@ def run(tmp_path):
         pytest.skip("no node")
     program = tmp_path / "a b/periplus"
     program.parent.mkdir()
-    program.write_text(f"#!{sys.executable}\n{FAKE}")
+    program.write_text(f"#!{sys.executable}\n{FAKE}", "utf-8")
     program.chmod(0o755)
     paths = [os.fspath(tmp_path / name) for name in ("project", "home", "config", "codex")]
     (tmp_path / "project").mkdir()
@@ -144,7 +147,7 @@ def test_the_server_is_asked_by_tools_of_pi(run):
 
 def test_hooks_are_told_and_answer(run):
     done, notes = run()
-    assert [one and one["message"]["content"] for one in done["said"]] == ["the brief", None]
+    assert [one and one["message"]["content"] for one in done["said"]] == [BRIEF, None]
     assert done["sent"] == [["of a.py", "steer"]]
     refused = [{"block": True, "reason": f"claimed: {one}"} for one in ("deny", "ask")]
     assert done["calls"] == [None, None, *refused, None], "nobody can be asked without a screen"

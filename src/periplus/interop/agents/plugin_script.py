@@ -1,4 +1,4 @@
-"""Start of the plugins that agents load in place of hooks: a function that sends an event to ``periplus hook``."""
+"""Plugins of agents that load scripts in place of hooks. Each begins with a function that runs ``periplus hook``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from periplus.interop.agents.agent_model import Site
 from periplus.interop.agents.config_parts import WholePart
 from periplus.interop.agents.editing.markdown_block import OPEN_SEAL
 
-# Sends every event to `periplus hook` in the form of Claude Code's hooks. It must never fail or wait for long.
+# The function sends an event to `periplus hook` in the form of Claude Code's hooks. It must not fail or wait for long.
 _TELL: Final = """\
 // Written by `periplus connect {agent}`; `periplus disconnect {agent}` removes it. ({seal})
 import {{ spawn }} from "node:child_process"
@@ -40,7 +40,7 @@ function tell(name, cwd, payload) {{
       child.on("error", end)
       child.on("close", end)
       child.stdin.on("error", () => {{}})
-      child.stdout.on("data", (data) => (out += data))
+      child.stdout.setEncoding("utf8").on("data", (data) => (out += data))
       child.stdin.end(JSON.stringify({{ ...payload, cwd, hook_event_name: name }}))
     }} catch {{
       resolve({{}})
@@ -50,9 +50,13 @@ function tell(name, cwd, payload) {{
 """
 
 
-def plugin_part(site: Site, agent: str, folder: str, script: str, *, limit_ms: int) -> WholePart:
-    """Return the plugin of ``agent`` in its ``folder`` of plugins: ``script``, after ``tell(name, cwd, payload)``, which gives the answer
-    of a hook within ``limit_ms``, or an empty one.
+def plugin_part(
+    site: Site, agent: str, folder: str, script: str, *, limit_ms: int, file: str = "periplus.js"
+) -> WholePart:
+    """Return the plugin of ``agent``: a ``file`` in its ``folder`` of plugins.
+
+    The file defines ``tell(name, cwd, payload)`` before ``script``. That function runs a hook, and resolves to its
+    answer, or to an empty object where the hook fails or takes longer than ``limit_ms``.
     """
     start = _TELL.format(seal=OPEN_SEAL, agent=agent, command=json.dumps(list(site.command)), limit=limit_ms)
-    return WholePart(os.path.join(folder, "periplus.js"), "hooks", f"{start}\n{script}")
+    return WholePart(os.path.join(folder, file), "hooks", f"{start}\n{script}")

@@ -15,6 +15,7 @@ from typing import Final
 from periplus.interop.agents.agent_model import HOOK_SECONDS, Agent, Site
 from periplus.interop.agents.config_parts import Part, WholePart
 from periplus.interop.agents.editing.markdown_block import OPEN_SEAL
+from periplus.interop.agents.plugin_script import plugin_part
 from periplus.interop.agents.shared_parts import instructions, skill
 
 NAME: Final = "pi"
@@ -140,97 +141,64 @@ export default async function (pi) {{
 }}
 """
 
-# Sends every event to `periplus hook` in the form of Claude Code's hooks. What it answers reaches the model as a message of ours.
+# The answer of a hook reaches the model as a message of ours.
 _HOOKS: Final = """\
-// Written by `periplus connect pi`; `periplus disconnect pi` removes it. ({seal})
-import {{ spawn }} from "node:child_process"
-
-const COMMAND = {command}
-const LIMIT_MS = {limit}
 const TOLD_TOOLS = ["edit", "write", "read", "bash"]
 
-function tell(name, cwd, payload) {{
-  return new Promise((resolve) => {{
-    let out = ""
-    try {{
-      const child = spawn(COMMAND[0], [...COMMAND.slice(1), "hook", name, "--agent", "pi"], {{
-        cwd,
-        stdio: ["pipe", "pipe", "ignore"],
-      }})
-      const timer = setTimeout(() => child.kill(), LIMIT_MS)
-      const end = () => {{
-        clearTimeout(timer)
-        try {{
-          resolve(JSON.parse(out)?.hookSpecificOutput ?? {{}})
-        }} catch {{
-          resolve({{}})
-        }}
-      }}
-      child.on("error", end)
-      child.on("close", end)
-      child.stdin.on("error", () => {{}})
-      child.stdout.on("data", (data) => (out += data))
-      child.stdin.end(JSON.stringify({{ ...payload, cwd, hook_event_name: name }}))
-    }} catch {{
-      resolve({{}})
-    }}
-  }})
-}}
-
 const textOf = (content) => (content ?? []).filter((block) => block.type === "text").map((block) => block.text).join("\\n")
-const messageOf = (content) => ({{ customType: "periplus", content, display: false }})
+const messageOf = (content) => ({ customType: "periplus", content, display: false })
 
-export default function (pi) {{
+export default function (pi) {
   let facts = [] // for the next prompt
 
-  const ask = async (name, ctx, payload = {{}}) => {{
-    const session = {{ session_id: ctx.sessionManager.getSessionId(), transcript_path: ctx.sessionManager.getSessionFile() }}
-    return tell(name, ctx.cwd, {{ ...session, ...payload }})
-  }}
+  const ask = async (name, ctx, payload = {}) => {
+    const session = { session_id: ctx.sessionManager.getSessionId(), transcript_path: ctx.sessionManager.getSessionFile() }
+    return (await tell(name, ctx.cwd, { ...session, ...payload }))?.hookSpecificOutput ?? {}
+  }
 
-  const keep = (said) => {{
+  const keep = (said) => {
     if (said.additionalContext) facts.push(said.additionalContext)
-  }}
+  }
 
-  pi.on("session_start", async (event, ctx) => {{
-    const source = {{ resume: "resume", reload: "resume" }}[event.reason] ?? "startup"
-    keep(await ask("SessionStart", ctx, {{ source, model: ctx.model?.id }}))
-  }})
-  pi.on("before_agent_start", async (event, ctx) => {{
-    keep(await ask("UserPromptSubmit", ctx, {{ prompt: event.prompt }}))
+  pi.on("session_start", async (event, ctx) => {
+    const source = { resume: "resume", reload: "resume" }[event.reason] ?? "startup"
+    keep(await ask("SessionStart", ctx, { source, model: ctx.model?.id }))
+  })
+  pi.on("before_agent_start", async (event, ctx) => {
+    keep(await ask("UserPromptSubmit", ctx, { prompt: event.prompt }))
     const told = facts.join("\\n\\n")
     facts = []
-    if (told) return {{ message: messageOf(told) }}
-  }})
-  pi.on("tool_call", async (event, ctx) => {{
+    if (told) return { message: messageOf(told) }
+  })
+  pi.on("tool_call", async (event, ctx) => {
     if (!TOLD_TOOLS.includes(event.toolName)) return
-    const call = {{ tool_name: event.toolName, tool_input: event.input, tool_use_id: event.toolCallId }}
+    const call = { tool_name: event.toolName, tool_input: event.input, tool_use_id: event.toolCallId }
     const said = await ask("PreToolUse", ctx, call)
-    if (said.additionalContext) pi.sendMessage(messageOf(said.additionalContext), {{ deliverAs: "steer" }})
+    if (said.additionalContext) pi.sendMessage(messageOf(said.additionalContext), { deliverAs: "steer" })
     const reason = said.permissionDecisionReason ?? "refused by Periplus"
-    if (said.permissionDecision === "deny") return {{ block: true, reason }}
+    if (said.permissionDecision === "deny") return { block: true, reason }
     if (said.permissionDecision !== "ask" || !ctx.hasUI) return
-    if (!(await ctx.ui.confirm("Periplus", reason))) return {{ block: true, reason }}
-  }})
-  pi.on("tool_result", async (event, ctx) => {{
-    const call = {{ tool_name: event.toolName, tool_input: event.input, tool_use_id: event.toolCallId }}
+    if (!(await ctx.ui.confirm("Periplus", reason))) return { block: true, reason }
+  })
+  pi.on("tool_result", async (event, ctx) => {
+    const call = { tool_name: event.toolName, tool_input: event.input, tool_use_id: event.toolCallId }
     const text = textOf(event.content)
-    if (event.isError) await ask("PostToolUseFailure", ctx, {{ ...call, error: text }})
-    else await ask("PostToolUse", ctx, {{ ...call, tool_response: text }})
-  }})
-  pi.on("session_before_compact", async (_event, ctx) => {{
+    if (event.isError) await ask("PostToolUseFailure", ctx, { ...call, error: text })
+    else await ask("PostToolUse", ctx, { ...call, tool_response: text })
+  })
+  pi.on("session_before_compact", async (_event, ctx) => {
     await ask("PreCompact", ctx)
-  }})
-  pi.on("session_compact", async (_event, ctx) => {{
-    keep(await ask("SessionStart", ctx, {{ source: "compact" }}))
-  }})
-  pi.on("agent_end", async (_event, ctx) => {{
+  })
+  pi.on("session_compact", async (_event, ctx) => {
+    keep(await ask("SessionStart", ctx, { source: "compact" }))
+  })
+  pi.on("agent_end", async (_event, ctx) => {
     await ask("Stop", ctx)
-  }})
-  pi.on("session_shutdown", async (event, ctx) => {{
-    if (event.reason !== "reload") await ask("SessionEnd", ctx, {{ reason: event.reason }})
-  }})
-}}
+  })
+  pi.on("session_shutdown", async (event, ctx) => {
+    if (event.reason !== "reload") await ask("SessionEnd", ctx, { reason: event.reason })
+  })
+}
 """
 
 
@@ -240,10 +208,9 @@ def _parts(site: Site) -> tuple[Part, ...]:
     extensions = os.path.join(folder, "extensions")
     command = json.dumps(list(site.command))
     server = _SERVER.format(seal=OPEN_SEAL, command=command, limit=LIST_SECONDS * 1_000)
-    hooks = _HOOKS.format(seal=OPEN_SEAL, command=command, limit=HOOK_SECONDS * 1_000)
     return (
         WholePart(os.path.join(extensions, "periplus-server.ts"), "server", server),
-        WholePart(os.path.join(extensions, "periplus-hooks.ts"), "hooks", hooks),
+        plugin_part(site, NAME, extensions, _HOOKS, limit_ms=HOOK_SECONDS * 1_000, file="periplus-hooks.ts"),
         instructions(site, os.path.join(site.folder if in_project else folder, "AGENTS.md")),
         skill(os.path.join(folder, "skills")),
     )
