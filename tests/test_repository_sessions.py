@@ -291,6 +291,18 @@ def test_what_is_broken_stops_nothing_else(project, repository, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["shop", "store"]
 
 
+def test_the_records_of_subagents_are_bounded_together(repository, monkeypatch):
+    files = checkpoint("aa0000000001", session("go", "done"))
+    for number in range(9):
+        files[f"aa/0000000001/tasks/toolu_{number}/agent-a{number}.jsonl"] = b"%d" % number + b"\n" * 999
+    write(repository, ENTIRE, files)
+    monkeypatch.setattr(kept_sessions, "TRANSCRIPT_BYTES_MAX", 4500)
+    kept = KeptSessions(str(repository.path))
+    (found,) = [sorted(os.listdir(Path(one.path).with_suffix("") / "subagents")) for one in kept]
+    assert found == [f"agent-a{number}.jsonl" for number in range(4)]
+    assert kept.unread == 5
+
+
 def test_a_huge_transcript_is_left_out_before_it_is_read(project, repository, monkeypatch):
     write(repository, ENTIRE, checkpoint("aa0000000001", session("go", "a" * 5000)) | checkpoint(
         "bb0000000002", session("else", "b", session_id="s2"), session_id="s2"))  # fmt: skip

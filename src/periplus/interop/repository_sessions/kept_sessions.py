@@ -43,8 +43,9 @@ class KeptSessions:
     """Iterates over the sessions that Entire and git-ai keep in the repository ``repo``.
 
     After the last one, ``older`` counts the earlier transcripts of the same sessions, ``bare`` the notes without
-    messages, ``unread`` the sessions and notes that are too large or missing. Raises NotFoundError where there is no such folder, FormatError
-    where it is no repository or git fails, EnvironmentFailure where git cannot be run.
+    messages, and ``unread`` the sessions, subagents and notes that are too large or missing. Raises NotFoundError where
+    there is no such folder, FormatError where it is no repository or git fails, EnvironmentFailure where git cannot be
+    run.
     """
 
     def __init__(self, repo: str) -> None:
@@ -84,14 +85,22 @@ class KeptSessions:
         for number, parts in enumerate(session.transcripts):
             if _copy_parts(blobs, parts, path):
                 self.older += len(session.transcripts) - number - 1
-                if session.subagents:
-                    beside = os.path.join(folder, name, "subagents")
-                    os.makedirs(beside)
-                    for file in session.subagents:
-                        _copy_parts(blobs, (file,), os.path.join(beside, os.path.basename(file.path)))
+                self._subagents(blobs, session, os.path.join(folder, name, "subagents"))
                 return KeptSession(path, f"entire/checkpoints/v1:{parts[0].path}", "entire")
         self.unread += 1
         return None
+
+    def _subagents(self, blobs: BlobReader, session: CheckpointSession, folder: str) -> None:
+        """Copy the records of the session's subagents to ``folder``, as long as they are not too large together."""
+        left = TRANSCRIPT_BYTES_MAX
+        for file in session.subagents:
+            os.makedirs(folder, exist_ok=True)
+            size = blobs.size(file.blob)
+            if size is None or size > left:
+                self.unread += 1
+                continue
+            left -= size
+            _copy_parts(blobs, (file,), os.path.join(folder, os.path.basename(file.path)))
 
     def _notes(self, blobs: BlobReader, path: str) -> Iterator[KeptSession]:
         noted = NotedPrompts()
