@@ -544,7 +544,8 @@ def test_trail_import_goes_on_behind_a_file_that_is_none(store, tmp_path):
     bad.write_text("not a session\n")
     done = store("trail", "import", bad, good, code=2)
     assert "imported  Count the cogs" in done.out
-    assert f"{bad}, line 1: not an importable transcript" in done.err
+    assert f"{bad}: not an importable transcript" in done.err
+    assert f"Give the session instead: periplus trail import {good}" in done.err
     result = store.json("trail", "import", bad, good, code=2)
     assert [failure.path for failure in result.failed] == [str(bad)]
     assert len(result.trails) == 1

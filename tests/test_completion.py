@@ -107,7 +107,7 @@ def options_of(parser):
         (["recall", "text", "--li"], {"--limit"}),
         (["connect", "c"], {"claude-code", "codex", "cursor", "cline", "continue", "copilot-cli", "crush"}),
         (["disconnect", "ge"], {"gemini"}),
-        (["hook", "stop", "--agent", "co"], {"codex"}),
+        (["hook", "stop", "--agent", "co"], {"codex", "copilot-cli"}),
         (["remember", "text", "--type", ""], {"decision", "constraint", "trap", "lesson", "note"}),
         (["recall", "text", "--type", "de"], {"decision"}),
         (["log", "--type", "pl"], {"plan"}),

@@ -335,6 +335,14 @@ def test_an_imported_session_teaches(tmp_path):
     assert found[1].why == "a person said so after the agent had run `rm -rf build`"
 
 
+def test_a_failure_of_the_network_teaches_nothing(tmp_path):
+    path = session(
+        tmp_path / "one.jsonl", ("prompt", "Make the docs"), ("run", "make docs", "fatal: could not read Username for 'https://example.org'"),
+        ("edit", "docs/cli.md"), ("run", "make docs"), ("say", "Made."),
+    )  # fmt: skip
+    assert reflect(imported(path, Objects())) == []
+
+
 def test_the_real_transcripts_give_few_and_good_ones():
     """What the rules find in all transcripts beside the repository; each was read, see docs/decisions/0049-reflection.md."""
     if not SHARED.is_dir():
@@ -354,4 +362,5 @@ def test_the_real_transcripts_give_few_and_good_ones():
         ("correction", "don't use `IgnorantTemporaryDirectory` use GitTemporaryDirectory"),
         ("correction", "no, don't mock completion. mock the httpx library which completion uses to actually make the http request"),
         ("failed-then-passed", '`mise run test:integration` fails with "FAIL entire.io/cli/cmd/entire/cli/integration_test 15.000s"; it passed once cmd/entire/cli/strategy/manual_commit_hooks.go had been changed.'),
+        ("routine", "What sessions run here: test with `go test ./...`; lint with `golangci-lint run`."),
     ]  # fmt: skip

@@ -64,6 +64,9 @@ _MISUSED: Final = re.compile(
     r"command not found|not recognized|No module named|[Nn]o such (?:option|command|file)|unrecognized|[Uu]nknown (?:option|command|argument)"
     r"|[Mm]issing script|[Uu]sage:|invalid option|not a git|Permission denied|cannot find|could not find|[Nn]o rule to make"
 )  # fmt: skip
+_NETWORK: Final = re.compile(  # no change of the project mends these
+    r"[Cc]ould not (?:read (?:Username|Password)|resolve host)|[Tt]emporary failure in name resolution|Connection (?:refused|reset|timed out)|ENOTFOUND|ETIMEDOUT"
+)
 _SETS_UP: Final = re.compile(
     r"\b(?:install|sync|ci|bootstrap|setup|up|start|migrate|generate|codegen|init|login|submodule|configure|restore|download|tidy|venv"
     r"|build|compile|link|pull)\b"
@@ -267,6 +270,8 @@ def _ended(failure: _Failure, found: Sequence[_Failure]) -> _Passed | None:
     attempts = sum(one.session.trail == failure.session.trail and one.at <= failure.at for one in found)
     changed: dict[str, None] = {}
     ran: list[str] = []
+    if _NETWORK.search(failure.act.error):
+        return None
     for act in acts[failure.at + 1 :]:
         if act.kind == "change" and act.outcome == "ok":
             changed[act.text] = None
