@@ -1,4 +1,4 @@
-"""Clients for the terminal: Kimi Code, Crush, Pi, OpenClaw, Droid, Hermes, gptme, aider."""
+"""Clients for the terminal: Kimi Code, Crush, Pi, OpenClaw, Hermes, gptme, aider."""
 
 from __future__ import annotations
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 
 import pytest
 
 from client_contract import PROMPT, connected_shop, counts_of, keeps_the_contract, refuses_what_is_claimed
-from client_support import INSTALLED, PATIENCE_S, Shop, say
+from client_support import INSTALLED, say
 from clients_of_editors import EDITOR_CLIENTS, CopilotCli
 from clients_of_terminals import TERMINAL_CLIENTS, Aider, KimiCode
 
@@ -64,18 +63,6 @@ def test_crush_is_not_in_its_package():
     assert "install.js" in about["scripts"]["postinstall"]
     assert "optionalDependencies" not in about
     assert not [path for path in package.parent.rglob("crush*") if path.is_file() and path.suffix != ".js"]
-
-
-def test_droid_is_not_in_its_package(tmp_path):
-    """Its package starts a program of another package, which is not there: when it is, it is to be driven."""
-    starter = INSTALLED / "@factory/cli/bin/droid"
-    if not starter.exists() or list(INSTALLED.glob("@factory/cli-*")):
-        pytest.skip("droid is not installed, or whole")
-    shop = Shop(tmp_path, ())
-    words = {"cwd": shop.folder, "env": shop.environment(), "capture_output": True, "text": True}
-    done = subprocess.run(["node", starter, "--version"], timeout=PATIENCE_S, check=False, **words)
-    assert done.returncode == 1
-    assert "Could not find the droid binary" in done.stderr
 
 
 def test_copilot_cli_runs_the_hooks_of_others_as_its_own(tmp_path):
