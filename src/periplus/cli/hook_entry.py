@@ -163,8 +163,10 @@ def _parse(words: Sequence[str]) -> _Call:
 
 
 def _caller(agent: str) -> str:
-    """Return the agent that runs this hook. Copilot CLI loads the files of hooks that VS Code and Claude Code have, and VS Code those of
-    Copilot CLI; Copilot CLI tells its hooks their folder.
+    """Return the agent that runs this hook.
+
+    Copilot CLI also loads the hook files of VS Code and Claude Code, and VS Code loads those of Copilot CLI. Of them, only
+    Copilot CLI sets ``COPILOT_HOOK_DIR``.
     """
     if os.environ.get("COPILOT_HOOK_DIR"):
         return "copilot-cli"
@@ -316,7 +318,7 @@ def _answer(root: str, event: HookEvent, folder: str) -> None:
 
 
 def _reply(root: str, event: HookEvent, answer: Answer, told: Told, uses: Sequence[str], marks: Sequence[str]) -> None:
-    """Print the answer with lines about the ``uses`` of what is edited, and note what was told, and how much that was."""
+    """Print the answer with lines about the ``uses`` of the edited code. Store what was told, and its number of tokens."""
     if uses:
         answer = answer._replace(
             facts="\n".join([*filter(None, [answer.facts]), _OF_USES, *(f"- {one}" for one in uses)])

@@ -1,4 +1,6 @@
-"""Check in Codex's own state whether it runs our hooks: a project's hooks only in a trusted project, and all hooks only after a person reviewed them.
+"""Check in Codex's own state that it runs our hooks.
+
+Codex runs a hook only after a person reviewed it, and a project's hooks only in a trusted project.
 
 ``config.toml`` in Codex's folder has both: ``[projects."FOLDER"] trust_level``, and
 ``[hooks.state."FILE:EVENT:GROUP:HANDLER"]`` with ``trusted_hash``, the digest of the reviewed hook, and perhaps

@@ -1,4 +1,4 @@
-"""Plugin of opencode and of programs made from it: it has no hooks, and runs scripts of its plugins at the same events."""
+"""Plugin for opencode and programs based on it. They have no hooks, and run functions of plugins at the same events."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _PLUGIN: Final = """\
 const FACTS_MAX = 50
 
 export const Periplus = async ({ directory }) => {
-  const facts = new Map() // of a session, what it was told: each call to the model needs all of it, and titles are calls, too
-  const begun = new Map() // of a session, the hook of its start: opencode does not wait for events, and has none for a session that goes on
+  const facts = new Map() // by session, all facts that it was told: each call to the model needs them, and titles are calls, too
+  const begun = new Map() // by session, the hook of its start: opencode does not wait for events, and has none for a resumed session
 
   const ask = async (name, session_id, payload = {}) => {
     const said = (await tell(name, directory, { session_id, ...payload }))?.hookSpecificOutput ?? {}

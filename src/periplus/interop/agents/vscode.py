@@ -1,4 +1,4 @@
-"""VS Code with Copilot: ``.vscode/mcp.json``, hooks in a file of our own in ``.github/hooks``, ``AGENTS.md``, the shared skills."""
+"""VS Code with Copilot: ``.vscode/mcp.json``, hooks in a file of ours in ``.github/hooks``, ``AGENTS.md``, shared skills."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Importer of Cline's sessions: tasks of the extension (`cline_tasks`), and those of its newer clients: a card (``NAME.json``) and the messages beside it (``NAME.messages.json``), one
-document each.
+"""Importer of Cline's sessions: tasks of the extension, which `cline_tasks` reads, and sessions of its newer clients.
+
+Such a session has two documents: a card (``NAME.json``), and beside it the messages (``NAME.messages.json``).
 
 Format: messages follow Anthropic's interface, with Cline's own usage and times. One call may read several files or
 run several commands; its result is then a list, or a text that contains JSON. Only the card has the folder, the title

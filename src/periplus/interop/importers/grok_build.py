@@ -116,7 +116,7 @@ def _summary(path: str) -> dict[str, object]:
 
 
 def _document(path: str) -> dict[str, object]:
-    """Return what a small file beside the session tells; nothing where it cannot be read, because it only names it."""
+    """Return a small document beside the session; empty where it cannot be read: the session is complete without it."""
     try:
         if os.path.islink(path):
             return {}
@@ -159,7 +159,7 @@ class GrokImporter(LineConversation):
             self._assistant(record)
         elif kind == "reasoning":
             text = text_of_blocks(record.get("summary"))
-            chat.think(text)  # what is sealed beside it nobody can read
+            chat.think(text)  # the sealed reasoning beside it cannot be read
         elif kind == "tool_result":
             self._result(record)
         elif kind == "backend_tool_call":

@@ -1,8 +1,7 @@
-"""Importer of Windsurf's transcripts: an event a line, with its ``type``, its ``status``, and the facts of the event in
-the member of that name.
+"""Importer of Windsurf's transcripts: an event a line, with a ``type`` and a ``status``.
 
-Format: an action is stored when it has ended, with its result; there are no times, no tokens, no ids of calls, and no
-folder but that of commands. The name of the file is that of the session.
+Format: the member with the name of the type has the facts of the event. An action is stored with its result when it has
+ended. There are no times, tokens and ids of calls; only commands name their folder. The file has the name of the session.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _FAILED: Final = frozenset({"error", "failed", "invalid"})
 _CANCELLED: Final = frozenset({"canceled", "cancelled", "interrupted"})
 _ENDED: Final = frozenset({"done", "completed", "success", *_FAILED, *_CANCELLED})
 _REFUSED: Final = "ACKNOWLEDGEMENT_TYPE_REJECT"
-# What the calls are named in the table that all agents share, and the members that are no argument but the result.
+# Names of the calls in the table that all agents share; then the members with the result, which are no arguments.
 _SHARED: Final = {
     "codebase_search": "search_code", "create_file": "write", "find": "find_file", "grep_search": "grep", "list_directory": "ls",
     "propose_code": "edit", "read_url_content": "webfetch", "search_web": "web_search", "todo_list": "todo", "view_file": "read",

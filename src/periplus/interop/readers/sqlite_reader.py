@@ -98,8 +98,8 @@ class SqliteReader:
     def _trust_json(self) -> None:
         """Allow an index over JSON functions: SQLite 3.40 counts its own among those that a schema may not call.
 
-        This trusts no code of others: this connection knows no function of ours, extensions are off, and SQLite's functions with effects
-        stay refused in a schema.
+        No code of others can run by that: the connection has no functions of ours, extensions are off, and SQLite
+        refuses functions with side effects in a schema all the same.
         """
         try:
             self._connection.execute("SELECT 1 FROM sqlite_master LIMIT 1")

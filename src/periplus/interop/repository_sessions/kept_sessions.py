@@ -29,8 +29,8 @@ _TRANSCRIPT: Final = "full"
 
 
 class KeptSession(NamedTuple):
-    """A file ``path`` with sessions, ``place`` in the repository for people, and the keeper's name. Sessions named in
-    ``elsewhere`` are longer in another file.
+    """A file ``path`` with sessions, its ``place`` in the repository, which is shown to people, and the keeper's name.
+    Another file has more of the sessions named in ``elsewhere``.
     """
 
     path: str

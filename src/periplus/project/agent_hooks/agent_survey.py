@@ -30,8 +30,9 @@ _PROGRAMS_AT_ONCE: Final = 8
 class Surveyed(NamedTuple):
     """``program`` is the path of its program, empty where it was found by a folder or not at all. ``scopes`` are those
     that it is connected in. ``heard`` is the time of the last sign of life of a session that its hooks began here, empty
-    where there is none. ``parts`` are the kinds of what it gets in a project or for a person. ``waiting`` counts its sessions here without a trail, None where its sessions cannot be read.
-    ``set_up`` are its parts in the scopes that it is connected in.
+    where there is none. ``parts`` are the kinds of what it gets in a project or for a person. ``waiting`` counts its
+    sessions here without a trail, None where its sessions cannot be read. ``set_up`` are its parts in the scopes that it
+    is connected in.
     """
 
     agent: Agent
@@ -70,8 +71,10 @@ def survey(
 
 
 def program_versions(rows: Sequence[Surveyed], machine: Machine, folder: str) -> dict[str, str]:
-    """Return the versions of the programs that were found, by agent; those that tell none are left out. Most are read from
-    the program's package; the others are started with ``--version``, all at once. A program in the project ``folder`` is not: a repository may bring it.
+    """Return the versions of the programs that were found, by agent. A program without a known version is left out.
+
+    Most versions are read from the program's package; the other programs are started with ``--version``, several at once.
+    A program in the project ``folder`` is neither read nor started, because the repository may contain it.
     """
     from concurrent.futures import ThreadPoolExecutor
 

@@ -76,7 +76,7 @@ def _at_start(project: ProjectStore) -> str:
 
 
 def _with_brief(project: ProjectStore, event: HookEvent, told: Told | None, facts: str) -> Answer:
-    """Return ``facts`` behind the brief of the start where the agent reads no answer at its start, and has not got it yet."""
+    """Return ``facts``, after the brief of the start if the agent reads no answer then and has not got the brief yet."""
     if told is None or "session-start" in AGENTS[event.agent].tells or not told.fresh([_BRIEF_TOLD]):
         return Answer(facts)
     return Answer(_cut("\n\n".join(filter(None, (_at_start(project), facts)))), told=(_BRIEF_TOLD,))

@@ -1,11 +1,12 @@
 """Tokens that hooks said to agents, by estimate: in the last session of each agent, and in all of this store.
 
-Each hook that answers adds a line to ``.periplus/hooks/said``: agent, digest of the session, time in ms, tokens. Now and then
-``fold`` replaces the file by one with a line for each of the newest sessions, and one for each agent's older ones, whose digest
-is ``-`` and whose fifth word is their number. A hook adds under the lock of the file that the path names then, so no line is lost.
+Each hook that answers adds a line to ``.periplus/hooks/said``: agent, digest of the session, time in ms, tokens. When the
+file has grown, ``fold`` replaces it: a line for each of the newest sessions, and one line for all older sessions of an
+agent, with ``-`` in place of a digest and their number as fifth word. A hook takes the lock of the file and checks that
+the path still names it before it adds a line, so no line is lost.
 
-The file counts only where this user wrote it and nobody else could have. It is of this machine, and derived from nothing: without
-it the counts begin anew.
+The file is used only if this user owns it and nobody else can read or write it. It belongs to this machine and cannot be
+derived: without it the counts begin anew.
 """
 
 from __future__ import annotations

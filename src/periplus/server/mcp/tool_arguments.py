@@ -215,8 +215,10 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 
 
 def input_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the JSON Schema of a tool's arguments as models read it, and pay for it in each session: without references, because
-    some clients do not resolve them, and without limits, defaults and the ban of unknown fields, which are enforced all the same.
+    """Return the JSON Schema of a tool's arguments for the list of tools, which models read in each session.
+
+    It is short: limits, defaults and the ban of unknown fields are left out, and enforced all the same. It has no
+    references, because some clients do not resolve them.
     """
     _, components = msgspec.json.schema_components([kind], ref_template="#/{name}")
     schema = _listed(components[kind.__name__], components)

@@ -139,7 +139,7 @@ def _import_kept(
     done: list[tuple[str, list[ImportedTrail]]],
     failed: list[tuple[str, PeriplusError]],
 ) -> None:
-    """Import what other tools keep in a repository. What cannot be imported does not stop the others."""
+    """Import the sessions that other tools keep in a repository. A session that cannot be imported is left out."""
     from periplus.base.errors import NotFoundError
 
     before = len(done) + len(failed)
@@ -156,10 +156,11 @@ def _import_kept(
     if kept.bare:
         notes = "1 note" if kept.bare == 1 else f"{kept.bare:,} notes"
         face.stderr.write(
-            f"periplus: {notes} of git-ai without messages: those sessions are in the agents' own files.\n"
+            f"periplus: {notes} of git-ai without messages left out: import the agents' own files with --all.\n"
         )
     if kept.unread:
-        face.stderr.write(f"periplus: {kept.unread:,} files left out: too large, unreadable, or not in this clone.\n")
+        files = counted(kept.unread, "files")
+        face.stderr.write(f"periplus: {files} left out: too large, unreadable, or not in this clone.\n")
     if len(done) + len(failed) == before:
         raise NotFoundError(
             f"no session is kept in the refs of {repository}",
@@ -169,7 +170,7 @@ def _import_kept(
 
 
 def _tell_of_kept(face: Face, project: Project) -> None:
-    """Say that the repository of the project keeps sessions too: they may be other people's, so they are not taken."""
+    """Print that the project's repository may keep sessions too. They may be other people's: only --kept imports them."""
     from periplus.interop.repository_sessions.ref_listing import kept_refs
 
     refs = kept_refs(project.folder) if os.path.exists(os.path.join(project.folder, ".git")) else []

@@ -349,8 +349,8 @@ def _of_another_kind(held: JsonText, keys: Keys, node: Node, kind: str) -> Refus
 def _checked(held: JsonText, text: str, wanted: Json) -> JsonText:
     """Parse ``text``; refuse it where its value is not ``wanted``."""
     refused = RefusedError(
-        f"{held.path}: it cannot be changed without changing more than meant", safe="Nothing was changed.",
-        mend="Give no key twice in that file, end its lines alike, then repeat the command.",
+        f"{held.path}: this change would alter other parts of the file", safe="Nothing was changed.",
+        mend="Remove keys that occur twice, use one kind of line end, then repeat the command.",
     )  # fmt: skip
     try:
         found = parse((held.mark + text).encode(), held.path, held.dialect)

@@ -471,7 +471,7 @@ def _is_same(one: object, other: object) -> bool:
 def _refused(held: TomlText, keys: tuple[str, ...]) -> RefusedError:
     what = f"[{'.'.join(keys)}] is written in another form there, and" if keys else "it"
     return RefusedError(
-        f"{held.path}: {what} cannot be changed without changing more than meant", safe="Nothing was changed.",
+        f"{held.path}: {what} cannot be changed without altering other parts of the file", safe="Nothing was changed.",
         mend="Write its tables with a header each, as in [mcp_servers.name] or [[mcp_servers]], then repeat the command.",
     )  # fmt: skip
 

@@ -120,11 +120,11 @@ def _checked(held: YamlText, text: str, keys: tuple[str, ...], values: Mapping[s
     try:
         found = parse_yaml((held.mark + text).encode(), held.path, held.mend)
     except FormatError as error:
-        raise _refused(held, keys, "cannot be changed without changing more than meant", None) from error
+        raise _refused(held, keys, "cannot be changed without altering other parts of the file", None) from error
     before, after = held, found
     for depth in range(len(keys)):
         if _others(before, keys[:depth], keys[depth]) != _others(after, keys[:depth], keys[depth]):
-            raise _refused(held, keys, "cannot be changed without changing more than meant", None)
+            raise _refused(held, keys, "cannot be changed without altering other parts of the file", None)
     value = value_at(found, keys)
     if values is None:
         is_right = value is None
@@ -133,7 +133,7 @@ def _checked(held: YamlText, text: str, keys: tuple[str, ...], values: Mapping[s
         wanted = {**(old if isinstance(old, dict) else {}), **{name: _plain(one) for name, one in values.items()}}
         is_right = value == wanted
     if not is_right:
-        raise _refused(held, keys, "cannot be changed without changing more than meant", None)
+        raise _refused(held, keys, "cannot be changed without altering other parts of the file", None)
     return found
 
 

@@ -102,6 +102,6 @@ def _checked(held: YamlText, text: str, event: str, items: list[object]) -> Yaml
 
 def _refused(held: YamlText, event: str) -> RefusedError:
     return RefusedError(
-        f"{held.path}: the list of {_KEY}.{event} cannot be changed without changing more than meant", safe="Nothing was changed.",
-        mend="Write it with a line and a dash for each hook, then repeat the command.",
+        f"{held.path}: to change the list {_KEY}.{event} would alter other parts of the file", safe="Nothing was changed.",
+        mend="Write the list with a line and a dash for each hook, then repeat the command.",
     )  # fmt: skip

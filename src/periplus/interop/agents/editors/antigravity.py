@@ -1,4 +1,7 @@
-"""Antigravity: ``.agents/mcp_config.json``, ``AGENTS.md``; for a person ``~/.gemini``, whose ``GEMINI.md`` Gemini CLI reads too."""
+"""Antigravity: ``.agents/mcp_config.json``, ``AGENTS.md``; for a person ``~/.gemini``.
+
+Gemini CLI reads the ``GEMINI.md`` there too.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Cline: servers of a person in ``~/.cline``, a plugin in place of hooks, ``AGENTS.md``, skills in ``.cline/skills``.
 
-Its own hooks are scripts in a folder. They are told of the start and of prompts without being waited for, and a refusal of theirs ends
-the whole session; its plugins are waited for, and refuse one call.
+Cline has hooks too, which are scripts in a folder. At the start and at prompts it does not wait for them, and a hook
+that refuses a call ends the whole session. It waits for plugins, and they can refuse a single call.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ export default {
     async beforeRun({ snapshot }) {
       if (snapshot.parentAgentId) return undefined
       const messages = snapshot.messages ?? []
-      const source = messages.length > 1 ? "compact" : "startup" // one that goes on needs all of it again
+      const source = messages.length > 1 ? "compact" : "startup" // a resumed session needs all facts again
       const begun = isBegun ? {} : ask("SessionStart", snapshot, { source })
       isBegun = true
       return contextOf(...(await Promise.all([begun, ask("UserPromptSubmit", snapshot, { prompt: promptOf(messages) })])))

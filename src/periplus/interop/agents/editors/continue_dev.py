@@ -1,4 +1,7 @@
-"""Continue: a file of our own in ``.continue/mcpServers``, in the JSON form that its extension reads, one in ``.continue/rules``, a skill."""
+"""Continue: a file of ours in ``.continue/mcpServers``, one in ``.continue/rules``, skills in ``.continue/skills``.
+
+The server is written as JSON, which its extension reads.
+"""
 
 from __future__ import annotations
 

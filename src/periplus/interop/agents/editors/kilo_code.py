@@ -1,5 +1,6 @@
-"""Kilo Code, made from opencode: servers in ``kilo.json`` or ``.kilo/kilo.json``, with or without comments, a plugin in place of hooks,
-``AGENTS.md``, skills in ``.kilo/skills``.
+"""Kilo Code: servers in ``kilo.json`` or ``.kilo/kilo.json``, a plugin, ``AGENTS.md``, skills in ``.kilo/skills``.
+
+Kilo Code is based on opencode: its configuration may have comments, and a plugin stands in place of hooks.
 """
 
 from __future__ import annotations

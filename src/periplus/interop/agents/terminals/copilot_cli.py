@@ -1,7 +1,8 @@
-"""Copilot CLI: ``.github/mcp.json`` or ``~/.copilot/mcp-config.json``, hooks in a file of ours, ``AGENTS.md``, the shared skills.
+"""Copilot CLI: ``.github/mcp.json`` or ``~/.copilot/mcp-config.json``, hooks, ``AGENTS.md``, the shared skills.
 
-Copilot CLI and VS Code load all files of the same folder of hooks, and Copilot CLI those of Claude Code, too. `periplus hook` tells by the
-environment of a hook who calls, so that a session is recorded once, as that of its agent.
+Copilot CLI and VS Code load all hook files of the same folder, and Copilot CLI also loads those of Claude Code. A hook
+of ours may therefore run in either program. ``periplus hook`` recognises Copilot CLI by an environment variable, so that
+a session is recorded once, under its own agent.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from periplus.interop.agents.editing.jsonc_editing import Json
 from periplus.interop.agents.shared_parts import base_of, instructions, json_server, server_entry, skill
 
 NAME: Final = "copilot-cli"
-# Names of events in this form bring arguments and tools by the names that VS Code and Claude Code have for them.
+# For events in this spelling, Copilot CLI names tools and arguments as VS Code and Claude Code do.
 EVENTS: Final = (
     ("SessionStart", ""),
     ("UserPromptSubmit", ""),
@@ -32,7 +33,7 @@ EVENTS: Final = (
 
 
 def _hooks(site: Site) -> tuple[Entry, ...]:
-    """Return the hooks. A hook that fails refuses the call, so that one without its program must not fail."""
+    """Return the hooks. A failing hook refuses the call, so a hook must not fail where its program is missing."""
     entries = []
     for event, matcher in EVENTS:
         line = hook_command(site, event, NAME)

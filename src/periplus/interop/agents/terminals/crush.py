@@ -1,4 +1,7 @@
-"""Crush: servers and hooks in ``crush.json`` or ``.crush.json``, which it reads beside its newer ``crushrc``; ``AGENTS.md``, skills."""
+"""Crush: servers and hooks in ``crush.json`` or ``.crush.json``, ``AGENTS.md``, the shared skills.
+
+Crush reads these files beside its newer ``crushrc``.
+"""
 
 from __future__ import annotations
 

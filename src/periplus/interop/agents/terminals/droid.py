@@ -1,4 +1,4 @@
-"""Droid of Factory: ``.factory/mcp.json``, hooks in ``.factory/settings.json``, ``AGENTS.md``, skills in ``.factory/skills``."""
+"""Droid of Factory: ``mcp.json``, hooks in ``settings.json`` and skills in the folder ``.factory``; ``AGENTS.md``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Goose, terminal and desktop app: an extension in ``config.yaml``; ``AGENTS.md`` or a person's ``.goosehints``, shared skills."""
+"""Goose: an extension in ``config.yaml``, ``AGENTS.md`` or a person's ``.goosehints``, the shared skills.
+
+Its desktop app reads the same files.
+"""
 
 from __future__ import annotations
 

@@ -21,14 +21,14 @@ def _parts(site: Site) -> tuple[Part, ...]:
         text = os.path.join(site.folder, "AGENTS.md")
         skills = os.path.join(site.folder, ".gptme", "skills")
     else:
-        folder = os.path.join(site.home, ".config", "gptme")  # it asks neither XDG_CONFIG_HOME nor the system
+        folder = os.path.join(site.home, ".config", "gptme")  # gptme ignores XDG_CONFIG_HOME, on macOS too
         config, text = os.path.join(folder, "config.toml"), os.path.join(folder, "AGENTS.md")
         skills = os.path.join(site.home, ".agents", "skills")
     values: dict[str, str | tuple[str, ...]] = {
         "name": "periplus", "command": site.command[0], "args": (*site.command[1:], "mcp"),
     }  # fmt: skip
     return (
-        # Servers are off unless the file says otherwise, and a project's file has the last word.
+        # gptme starts servers only if ``enabled`` is true, and a project's file overrides that of a person.
         TomlItemPart(config, "server", ("mcp", "servers"), values, (("enabled", True),)),
         instructions(site, text),
         skill(skills),

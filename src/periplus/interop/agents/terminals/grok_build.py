@@ -1,4 +1,4 @@
-"""Grok Build: tables of ``.grok/config.toml``, which in a project may hold servers; hooks in ``.grok/hooks``; ``AGENTS.md``, skills."""
+"""Grok Build: a server in ``.grok/config.toml``, hooks in ``.grok/hooks``, ``AGENTS.md``, skills in ``.grok/skills``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Hermes: an entry of ``mcp_servers`` and hooks in ``~/.hermes/config.yaml``, skills there, ``AGENTS.md`` in a project.
 
-``SOUL.md`` says who it is: it stands in the place of its own text, so none is made, and an existing one gets the block.
+``SOUL.md`` replaces the text in which Hermes describes itself. So ``connect`` makes no such file, and adds the block to
+an existing one.
 """
 
 from __future__ import annotations

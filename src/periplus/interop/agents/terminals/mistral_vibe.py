@@ -1,7 +1,7 @@
 """Mistral Vibe: an element of ``mcp_servers`` of ``.vibe/config.toml``; ``AGENTS.md``, skills in ``.vibe/skills``.
 
-A project's ``config.toml`` stands in the place of a person's own, with its models and keys. So none is made in a project,
-and an existing one gets the server.
+A project's ``config.toml`` replaces the person's own one with its models and keys. So ``connect`` makes none in a
+project, and adds the server to an existing one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """OpenClaw: a server in ``mcp.servers`` of ``~/.openclaw/openclaw.json``, which is JSON5; skills there; ``AGENTS.md``.
 
-Its own workspace begins with texts of its own, ``AGENTS.md`` among them: none is made there, and an existing one gets the
-block.
+OpenClaw fills its workspace with files of its own, among them ``AGENTS.md``. So ``connect`` makes none there, and adds
+the block to an existing one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pi: two extensions in place of a server and of hooks, ``AGENTS.md``, skills in ``.pi/skills``.
 
-Pi has no MCP servers. Its extensions are TypeScript files that register tools and listen to events; Pi loads each file of its
-folder of extensions. Ours start ``periplus`` without a shell, never fail, and do nothing where it is not installed.
+Pi has no MCP servers. Its extensions are TypeScript files that register tools and listen to events; Pi loads each file
+of its folder of extensions. Ours start ``periplus`` without a shell, and do nothing where it is not installed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from periplus.interop.agents.shared_parts import instructions, skill
 NAME: Final = "pi"
 LIST_SECONDS: Final = 10  # Pi waits for extensions before it begins
 
-# Speaks MCP with `periplus mcp`, and registers each tool of the server as a tool of Pi. The server keeps no process of Pi alive.
+# Speaks MCP with `periplus mcp`, and registers each tool of the server as a tool of Pi. Pi can end while the server runs.
 _SERVER: Final = """\
 // Written by `periplus connect pi`; `periplus disconnect pi` removes it. ({seal})
 import {{ spawn }} from "node:child_process"

@@ -1,4 +1,4 @@
-"""Qwen Code: servers and hooks in ``.qwen/settings.json``, ``AGENTS.md``, for a person ``QWEN.md``, skills in ``.qwen/skills``."""
+"""Qwen Code: servers and hooks in ``.qwen/settings.json``, ``AGENTS.md`` or a person's ``QWEN.md``, ``.qwen/skills``."""
 
 from __future__ import annotations
 

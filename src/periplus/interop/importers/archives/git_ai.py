@@ -1,6 +1,6 @@
 """Importer of git-ai's notes (authorship/3.0.0, ``refs/notes/ai``): the prompts of a commit.
 
-Format: lines that say which lines of a file each key wrote; a line ``---``; a JSON object. Its ``prompts`` have, under a
+Format: lines that attribute the lines of a file to keys; a line ``---``; a JSON object. Its ``prompts`` have, under a
 key, the agent, the id of its session and counts. Until git-ai 1.3.4 they have the ``messages`` too, calls without
 results. A prompt with messages becomes a trail, a copy of the agent's own record.
 
@@ -192,8 +192,8 @@ class _Note:
                     return b"\n".join((*lines[at + 1 :], rest))
                 self._attest(line)
             if len(rest) > LINE_BYTES_MAX:
-                raise FormatError(f"the line has over {LINE_BYTES_MAX >> 20} MiB", path=self._source.path,
-                                  safe="Nothing was imported.", mend="Is it the right file?")  # fmt: skip
+                raise FormatError(f"a line of the note has over {LINE_BYTES_MAX >> 20} MiB", path=self._source.path,
+                                  safe="Nothing was imported.", mend="Export it again: git notes --ref=ai show COMMIT")  # fmt: skip
         return b""
 
     def _attest(self, line: bytes) -> None:

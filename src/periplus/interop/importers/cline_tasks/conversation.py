@@ -1,8 +1,8 @@
 """Messages of a task as steps.
 
-Messages follow Anthropic's interface. A call is a block with an id in newer versions, and XML within a text in older
-ones; so is a result a block that names its call, or a text that names its tool. The tokens come from the display
-(`requests`): by their time where messages have one, else one request an answer.
+Messages follow Anthropic's interface. In newer versions a call is a block with an id, and a result is a block that
+names its call. In older ones a call is XML within a text, and a result is a text that names its tool. The tokens come
+from the display (`requests`): matched by time where messages have times, else one request for each answer.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class TaskImporter:
             self._open.append((name, call))
 
     def _give_up(self) -> None:
-        """End the calls of the last answer that have no result: none comes any more."""
+        """Release the calls of the last answer that have no result, because none can follow now."""
         while self._open:
             self._intake.release(self._open.popleft()[1])
 

@@ -1,8 +1,8 @@
-"""Requests to the model, from the display of a task: when they began, and their tokens.
+"""Requests to the model, from the display of a task: their times and their tokens.
 
-The display lists what the editor showed. A request is an entry ``api_req_started`` whose text is JSON. Its ``tokensIn``
-are the fresh tokens; where the entry names an ``apiProtocol``, newer versions count cached ones in it as well, which is
-told by the size.
+The display lists the entries that the editor showed. A request is an entry ``api_req_started`` whose text is JSON. Its
+``tokensIn`` are the fresh tokens. Newer versions name an ``apiProtocol``, and count cached tokens there as well: this is
+so where ``tokensIn`` is not smaller than the cached tokens.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Texts in the messages that are sent for the person: what the person wrote, results of calls, and additions.
+"""Texts in messages of the user: words of the person, results of calls, and additions of the editor.
 
 A result begins with a line such as ``[read_file for 'a.py'] Result:``; its text follows there or in the next block.
 """
@@ -71,7 +71,7 @@ def result_header(text: str) -> Result | None:
 
 
 def typed_texts(text: str, *, is_result: bool = False) -> list[str] | None:
-    """Return what the person wrote in a text, None for a text of the program. In a result, that is marked by tags."""
+    """Return the words of the person in a text, None for a text of the program. In a result, tags mark these words."""
     found: list[str] = []
     for tag in _TAGS[: 3 if is_result else 4]:
         at = 0

@@ -1,7 +1,8 @@
 """Calls of tools that a model writes as XML within its text: a tag for the tool, and one in it for each argument.
 
-The text is no valid XML: the contents of files stand in it unescaped. A tag closes an argument where it occurs last
-before the next argument of the tool; a call without its closing tag ends with the text.
+The text is not valid XML, because the contents of files are not escaped. So an argument with the content of a file ends
+at the last closing tag before the end of the call; all others end at the first one. A call without a closing tag ends
+with the text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tools of VS Code as steps: what other agents call by other names, and what only VS Code has."""
+"""Steps for the tools of VS Code: those that other agents have under other names, and those of VS Code alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from periplus.interop.readers.json_values import decode_table, list_of, table_of
 _PARTS_MAX: Final = 1000
 _Arguments = dict[str, object]
 
-# The names by which a stored response calls the tools, and the names by which the model does.
+# Names of the tools in a stored response, and their names for the model.
 _CONTRIBUTED: Final = {
     "copilot_applyPatch": "apply_patch", "copilot_createDirectory": "create_directory", "copilot_createFile": "create_file",
     "copilot_fetchWebPage": "fetch_webpage", "copilot_findFiles": "file_search", "copilot_findTextInFiles": "grep_search",
@@ -23,7 +23,7 @@ _CONTRIBUTED: Final = {
     "copilot_replaceString": "replace_string_in_file", "copilot_searchCodebase": "semantic_search",
     "vscode_fetchWebPage_internal": "fetch_webpage",
 }  # fmt: skip
-# What the tools are called in the table that all agents share.
+# Names of the tools in the table that all agents share.
 _SHARED: Final = {
     "file_search": "glob", "insert_edit_into_file": "edit", "manage_todo_list": "update_plan", "replace_string_in_file": "edit",
     "runSubagent": "task", "search_subagent": "task", "execution_subagent": "task", "semantic_search": "search_code",

@@ -94,7 +94,7 @@ class HermesImporter:
         return message is not None
 
     def feed_row(self, number: int, row: dict[str, object]) -> None:
-        """Take a message of the database, where what is no text is JSON."""
+        """Take a message of the database, which stores a content that is no text as JSON."""
         self._intake.source = number
         self._intake.note_time(milliseconds_of(row.get("timestamp"), 1000))
         if row.get("observed") == 1:

@@ -34,8 +34,8 @@ def agent_of(path: str) -> str:
 
 
 class Database(SqliteReader):
-    """Context manager: ``with Database(path) as database``. Raises FormatError for other databases. ``agent`` is whose it is: opencode,
-    or Kilo Code, which is made from it.
+    """Context manager: ``with Database(path) as database``. Raises FormatError for other databases. ``agent`` is
+    opencode, or Kilo Code, which is based on it.
     """
 
     def __init__(self, path: str) -> None:
