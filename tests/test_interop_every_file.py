@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from fnmatch import fnmatchcase
 
@@ -135,3 +136,14 @@ def test_what_is_beside_through_a_link_is_not_named(tmp_path):
     (folder / "other.txt").write_text("nothing")
     assert "Give full.jsonl of the checkpoint" in outcome_of(folder / "content_hash.txt")
     assert "Sessions of these can be imported: " in outcome_of(folder / "other.txt")
+
+
+def test_an_index_names_no_file_outside_of_its_folder(tmp_path):
+    folder = tmp_path / "outer" / ".trajectories"
+    folder.mkdir(parents=True)
+    (tmp_path / "outer" / "other.json").write_text("{}")
+    listed = {"t1": {"path": "../other.json"}}
+    (folder / "index.json").write_text(json.dumps({"version": 1, "trajectories": listed}))
+    said = outcome_of(folder / "index.json")
+    assert "it is the index of agent-trajectories" in said
+    assert "other.json" not in said

@@ -26,6 +26,7 @@ _ENTRIES_MAX: Final = 1000
 _PROBED_MAX: Final = 16
 _NAMED_MAX: Final = 3
 _RECORDS_MAX: Final = 100
+_NAME_CHARS_MAX: Final = 200
 _HASH: Final = re.compile(rb"sha256:[0-9a-f]{64}\s*")
 _ENTIRE: Final = "; or all that Entire keeps in a repository: periplus trail import --kept REPOSITORY"
 _TRANSCRIPT: Final = "full.jsonl"
@@ -204,7 +205,8 @@ def _trajectories(head: Head) -> Refusal | None:
     given = []
     for path in [text_of(table_of(one).get("path")) for one in list(listed.values())[:_RECORDS_MAX]]:
         parts = path.split("/")
-        given += _existing(os.path.join(folder, parts[-1])) or _existing(os.path.join(folder, *parts[-3:]))
+        if ".." not in parts:
+            given += _existing(os.path.join(folder, parts[-1])) or _existing(os.path.join(folder, *parts[-3:]))
     what = "it is the index of agent-trajectories"
     return Refusal(what, _give(given) if given else "Give a file that it lists, such as completed/MONTH/traj_….json.")
 
@@ -226,7 +228,7 @@ def _agent_trace(head: Head) -> Refusal | None:
     tool = text_of(table_of(record.get("tool")).get("name"))
     urls = []
     for conversation in (table_of(one) for file in files for one in list_of(file.get("conversations"))[:_NAMED_MAX]):
-        url = text_of(conversation.get("url"))[:200]
+        url = text_of(conversation.get("url"))[:_NAME_CHARS_MAX]
         if url and url not in urls:
             urls.append(url)
     what = "it is an Agent Trace record, which says only which lines a conversation wrote"
@@ -238,7 +240,7 @@ def _agent_trace(head: Head) -> Refusal | None:
         return Refusal(what, _give(beside))
     of_whom = f" {' '.join(urls[:_NAMED_MAX])}" if urls else ""
     own = own_file(tool, "")
-    where = f": periplus trail import {own}" if own else f", as {tool or 'its agent'} stored it."
+    where = f": periplus trail import {own}" if own else f", as {tool[:_NAME_CHARS_MAX] or 'its agent'} stored it."
     return Refusal(what, f"Give the file of the conversation{of_whom} itself{where}")
 
 
