@@ -6,9 +6,10 @@ once in a store, and the import takes no longer than the store has sessions.
 
 from __future__ import annotations
 
-__all__ = ["CHILDREN_MAX", "DEPTH_MAX", "Branch", "Card", "Sessions", "import_tree"]
+__all__ = ["CHILDREN_MAX", "DEPTH_MAX", "Branch", "Card", "Sessions", "feed_rows", "import_tree"]
 
-from collections.abc import Callable, Iterator
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple, Protocol
 
 from periplus.interop.conversion.intake import Intake
@@ -43,6 +44,27 @@ class Sessions(Protocol):
     def count(self) -> int: ...
     def roots(self) -> Iterator[Card]: ...
     def children(self, session_id: str) -> Iterator[Card]: ...
+
+
+def feed_rows(
+    branch: Branch,
+    rows: Iterable[dict[str, object] | None],
+    feed: Callable[[int, dict[str, object]], None],
+) -> bytes:
+    """Pass the messages of a session to ``feed`` with their numbers; None stands for a row that cannot be read. Return
+    the SHA-256 of the card and the rows.
+    """
+    sha256 = hashlib.sha256(branch.card.data)
+    count = 0
+    for row in rows:
+        count += 1
+        sha256.update(repr(row).encode("utf-8", "replace"))
+        if row is None:
+            branch.intake.note_unreadable(count)
+        else:
+            feed(count, row)
+    branch.intake.count("lines", count)
+    return sha256.digest()
 
 
 def import_tree(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 __all__ = ["CrushImporter", "is_mine", "read"]
 
-import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -17,16 +16,10 @@ from typing import Final
 
 from periplus.interop.conversion.conversation import Chat
 from periplus.interop.conversion.intake import Intake
-from periplus.interop.conversion.session_tree import Branch, Card, import_tree
+from periplus.interop.conversion.session_tree import Branch, Card, feed_rows, import_tree
 from periplus.interop.conversion.source import Head, Source
 from periplus.interop.model import Imported
-from periplus.interop.readers.json_values import (
-    decode_value,
-    milliseconds_of,
-    optional_text,
-    table_of,
-    text_of,
-)
+from periplus.interop.readers.json_values import decode_value, milliseconds_of, optional_text, table_of, text_of
 from periplus.interop.readers.sqlite_reader import SQLITE_MARK, SqliteReader, has_tables
 from periplus.trail.model import Digest, Outcome, Status
 
@@ -60,21 +53,10 @@ def _session_of(source: Source, database: _Database, branch: Branch) -> Imported
     session_id = text_of(card.values.get("id"))
     importer = CrushImporter(intake, children)
     importer.learn(card.values)
-    sha256 = hashlib.sha256(card.data)
-    count = 0
-    for row in database.messages(session_id):
-        count += 1
-        if row is None:
-            intake.note_unreadable(count)
-            continue
-        sha256.update(repr(row).encode("utf-8", "replace"))
-        importer.feed(count, row)
-    intake.count("lines", count)
+    digest = feed_rows(branch, database.messages(session_id), importer.feed)
     status = importer.finish()
     agent = "crush/subagent" if is_child else "crush"
-    return source.trail(
-        intake, "crush", sha256.digest(), status, session_id, agent=agent, children=tuple(children.values())
-    )
+    return source.trail(intake, "crush", digest, status, session_id, agent=agent, children=tuple(children.values()))
 
 
 class _Database(SqliteReader):

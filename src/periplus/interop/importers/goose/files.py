@@ -7,18 +7,15 @@ from __future__ import annotations
 
 __all__ = ["is_mine", "read"]
 
-import hashlib
 import os
 from collections.abc import Iterator
 from typing import Final
 
-from periplus.interop.conversion.session_tree import Branch, Card, import_tree
+from periplus.interop.conversion.session_tree import Branch, Card, feed_rows, import_tree
 from periplus.interop.conversion.source import Head, Source
 from periplus.interop.importers.goose.session import GooseImporter
 from periplus.interop.model import Imported
-from periplus.interop.readers.json_values import (
-    text_of,
-)
+from periplus.interop.readers.json_values import text_of
 from periplus.interop.readers.sqlite_reader import SQLITE_MARK, SqliteReader, has_tables
 
 _NEEDED: Final = {
@@ -61,20 +58,11 @@ def _read_database(source: Source) -> Iterator[Imported]:
             card, intake, *_ = branch
             importer = GooseImporter(intake)
             importer.learn(card.values)
-            sha256 = hashlib.sha256(card.data)
-            count = 0
-            for row in database.messages(text_of(card.values.get("id"))):
-                count += 1
-                sha256.update(repr(row).encode("utf-8", "replace"))
-                if row is None:
-                    intake.note_unreadable(count)
-                else:
-                    importer.feed_row(count, row)
-            intake.count("lines", count)
+            digest = feed_rows(branch, database.messages(text_of(card.values.get("id"))), importer.feed_row)
             status = importer.finish()
             kind = text_of(card.values.get("session_type")) or "user"
             agent = "goose" if kind in ("hidden", "scheduled", "terminal", "user") else f"goose/{kind}"
-            return source.trail(intake, "goose", sha256.digest(), status, agent=agent)
+            return source.trail(intake, "goose", digest, status, agent=agent)
 
         yield from import_tree(source, database, "working_dir", import_one)
 

@@ -8,19 +8,14 @@ from __future__ import annotations
 
 __all__ = ["is_mine", "read"]
 
-import hashlib
 from collections.abc import Iterator
 from typing import Final
 
-from periplus.interop.conversion.session_tree import Branch, Card, import_tree
+from periplus.interop.conversion.session_tree import Branch, Card, feed_rows, import_tree
 from periplus.interop.conversion.source import Head, Source
 from periplus.interop.importers.hermes.session import HermesImporter
 from periplus.interop.model import Imported
-from periplus.interop.readers.json_values import (
-    list_of,
-    table_of,
-    text_of,
-)
+from periplus.interop.readers.json_values import list_of, table_of, text_of
 from periplus.interop.readers.sqlite_reader import SQLITE_MARK, SqliteReader, has_tables
 
 _NEEDED: Final = {
@@ -68,22 +63,14 @@ def _read_database(source: Source) -> Iterator[Imported]:
         def import_one(branch: Branch) -> Imported:
             card, intake, children, is_child = branch
             importer = HermesImporter(intake, tasks if children else {})
-            importer.learn(card.values, database.usages(text_of(card.values.get("id"))))
-            sha256 = hashlib.sha256(card.data)
-            count = 0
-            for row in database.messages(text_of(card.values.get("id"))):
-                count += 1
-                sha256.update(repr(row).encode("utf-8", "replace"))
-                if row is None:
-                    intake.note_unreadable(count)
-                else:
-                    importer.feed_row(count, row)
-            intake.count("lines", count)
+            session_id = text_of(card.values.get("id"))
+            importer.learn(card.values, database.usages(session_id))
+            digest = feed_rows(branch, database.messages(session_id), importer.feed_row)
             status = importer.finish()
             imported = source.trail(
                 intake,
                 "hermes",
-                sha256.digest(),
+                digest,
                 status,
                 agent="hermes/subagent" if is_child else "hermes",
                 children=tuple(children.values()),
