@@ -22,7 +22,7 @@ def plain(text):
     """Without what differs from run to run."""
     text = ID.sub("ID", re.sub(r"\b20\d\d-\d\d-\d\d(T[\d:.]+Z?)?", "TIME", text))
     text = re.sub(r"\b\d+ (min|s|h)\b|\b\d+\.\d s\b", "SPAN", text)
-    text = re.sub(r"^A connected agent spends about .*$", "COST", text, flags=re.MULTILINE)
+    text = re.sub(r"^A connected agent spends at most about .*$", "COST", text, flags=re.MULTILINE)
     text = re.sub(r"(periplus:begin |periplus:file )[0-9a-f]{12}", r"\1SEAL", text)
     return re.sub(r"^  (works|wrong)  server answers.*\n(         .*\n)?", "SERVER\n", text, flags=re.MULTILINE)
 

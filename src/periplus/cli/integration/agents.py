@@ -74,7 +74,7 @@ def _spent(result: AgentsOut) -> Iterator[str]:
     """Yield what being connected costs, and what hooks said."""
     most = result.tokens
     here = ", ".join(f"{one.name} {_total(one.tokens):,}" for one in result.agents if one.tokens is not None)
-    yield (f"A connected agent spends about {_total(most):,} tokens before the first prompt, at most: tools {most.tools:,}, instructions of the server "
+    yield (f"A connected agent spends at most about {_total(most):,} tokens before the first prompt: tools {most.tools:,}, instructions of the server "
            f"{most.instructions:,}, block in its file {most.block:,}, skill in its list {most.skill:,}.{f' Here: {here}.' if here else ''}")  # fmt: skip
     for one in result.agents:
         if one.said is not None:
