@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__: list[str] = []
 
+import fcntl
 import json
 import os
 import sqlite3
@@ -50,10 +51,18 @@ def _room(place: str, lines: list[bytes]) -> Iterator[Callable[[], object]]:
         offset += len(line)
 
 
-def _sqlite(place: str, lines: list[bytes]) -> Iterator[Callable[[], object]]:
-    db = sqlite3.connect(place, timeout=60, isolation_level=None)
-    db.execute("PRAGMA journal_mode=WAL")
+def _database(place: str) -> sqlite3.Connection:
+    """Open the database one process after the other: who changes its journal mode at once with another does not wait, but fails."""
+    with open(f"{place}.turn", "wb") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        db = sqlite3.connect(place, timeout=60, isolation_level=None)
+        db.execute("PRAGMA journal_mode=WAL")
     db.execute("PRAGMA synchronous=FULL")
+    return db
+
+
+def _sqlite(place: str, lines: list[bytes]) -> Iterator[Callable[[], object]]:
+    db = _database(place)
     db.execute(f"CREATE TABLE IF NOT EXISTS records (id INTEGER PRIMARY KEY, {', '.join(_COLUMNS)})")
     statement = f"INSERT INTO records ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
     for values in [_values(line) for line in lines]:
@@ -123,9 +132,7 @@ def _remember(place: str, count: int, seed: int) -> Iterator[Callable[[], object
 
 def _sqlite_remember(place: str, count: int, seed: int) -> Iterator[Callable[[], object]]:
     """The same in SQLite: a row and its full text in one durable transaction, then the file, renamed into place."""
-    db = sqlite3.connect(place, timeout=60, isolation_level=None)
-    db.execute("PRAGMA journal_mode=WAL")
-    db.execute("PRAGMA synchronous=FULL")
+    db = _database(place)
     db.execute("CREATE TABLE IF NOT EXISTS memories (id TEXT PRIMARY KEY, type, state, author, created, text, payload)")
     db.execute("CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(body, path, context, tokenize='porter unicode61')")
     folder = f"{place} files"
