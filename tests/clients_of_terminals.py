@@ -18,7 +18,7 @@ EDITED = {"PROMPT": 1, "FILE_EDIT": 1}
 
 
 def from_mark(path, mark):
-    """What `connect` wrote into a file of the person, from its mark on."""
+    """Return the part that `connect` wrote into a file of the person, from its mark on."""
     text = path.read_text() if path.exists() else ""
     return text[text.find(mark) :] if mark in text else ""
 
@@ -44,7 +44,7 @@ class KimiCode(Client):
         return {"KIMI_CODE_NO_AUTO_UPDATE": "1"}
 
     def trust(self, shop):
-        """What its question about a folder writes when a person trusts it."""
+        """Write the settings that its question about a folder writes when a person trusts it."""
         name = hashlib.sha256(os.fsencode(shop.folder)).hexdigest()[:12]
         path = shop.home / f".kimi-code/workspace-trust/wd_{shop.folder.name}_{name}"
         write(path, {"root": os.fspath(shop.folder), "trustedAt": 1})

@@ -585,7 +585,7 @@ def yaml_documents(draw):
 
 
 def loaded(text):
-    """What the file says, by a parser that is not ours; None where it says nothing or is no YAML."""
+    """Return the value of the file by PyYAML; None for an empty file or no YAML."""
 
     class Loader(yaml.SafeLoader):
         def flatten_mapping(self, node):

@@ -43,7 +43,7 @@ REQUIRED = {
 
 @pytest.fixture(scope="module")
 def sent(tmp_path_factory):
-    """What a client is sent over standard input and output: the tools as its model gets them, and the instructions."""
+    """Return the tools, as a model gets them, and the instructions that the server sends over standard input and output."""
     with Raw(Served(tmp_path_factory.mktemp("cost"))) as raw:
         instructions = raw.shake_hands()["instructions"]
         tools = raw.ask(2, "tools/list")["result"]["tools"]
@@ -52,7 +52,7 @@ def sent(tmp_path_factory):
 
 
 def in_files(agent, site):
-    """What an agent reads at the start from our files: blocks, and of a skill its name and description."""
+    """Return the texts of our files that an agent reads at the start: blocks, and the name and description of a skill."""
     for part in agent.parts(site):
         if isinstance(part, BlockPart):
             yield put(part, None, part.path).decode()

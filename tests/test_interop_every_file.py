@@ -99,7 +99,7 @@ def test_every_row_of_the_table_is_of_a_file():
 
 
 def test_a_named_file_can_be_given():
-    """What a refusal names is imported: the sentence is followed as a person would."""
+    """A file that a refusal names is imported: the test types the command in the sentence."""
     given = 0
     for path in files():
         found = outcome_of(path)

@@ -355,7 +355,7 @@ def test_a_trail_is_shown_and_paged(served):
 
 @pytest.mark.slow
 def test_types_may_name_parts_of_trails(served):
-    """What is of any named type or part answers: ``kinds`` beside ``types`` asks for what is of both."""
+    """Memories of any named type and any named part are found; ``kinds`` beside ``types`` demands both."""
     claude_session(served.home / "s.jsonl", cwd=os.fspath(served.folder), steps=2)
     served.shell("trail", "import", served.home / "s.jsonl")
     served.shell("remember", "Make a cog only once", "--type", "trap")

@@ -1,4 +1,4 @@
-"""What hooks say is counted: by agent, in the last session and in all, bounded, and without a lost line."""
+"""Tokens that hooks say are counted by agent, in the last session and in all, in a bounded file without a lost line."""
 
 from __future__ import annotations
 
@@ -88,7 +88,9 @@ def test_each_connected_agent_has_its_cost(place):
     assert rows["aider"].block > 0
     assert rows["cline"].tools == rows["claude-code"].tools
     assert rows["codex"] is None
-    line = next(line for line in place("agents", env=env).lines if line.startswith("A connected agent spends at most about "))
+    line = next(
+        line for line in place("agents", env=env).lines if line.startswith("A connected agent spends at most about ")
+    )
     assert f"aider {rows['aider'].block:,}." in line
     place("connect", "cline", env=env)
     both = next(one.tokens for one in place.json("agents", env=env).agents if one.name == "cline")

@@ -15,8 +15,8 @@ class AgentOut(msgspec.Struct):
     is the last sign of life of a session that its hooks began here, null if there is none. ``waiting`` counts its sessions in
     this project without a trail, null if its sessions cannot be imported. ``tried`` is the version that was driven with these
     files, ``listed`` the version that was seen to list our server from them; without both they are by its documentation, which
-    ``sources`` name. ``lacks`` says what is not there for it. ``tokens`` is what it spends before the first prompt, null if it is
-    not connected. ``said`` is what hooks told it in this store, null if nothing. ``version`` is that of the
+    ``sources`` name. ``lacks`` lists its limits. ``tokens`` is its cost before the first prompt, null if it is not connected.
+    ``said`` counts the words of hooks to it in this store, null if there are none. ``version`` is that of the
     program, empty if it was not found or tells none.
     """
 
